@@ -1,0 +1,149 @@
+package pki
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"sync/atomic"
+	"time"
+)
+
+// Pair is a certificate with its key and the authority that signed it. It is not changed once made.
+type Pair struct {
+	identity Identity
+	leaf     *x509.Certificate
+	ca       *x509.Certificate
+	certPEM  []byte // leaf, then authority
+	keyPEM   []byte
+	tls      tls.Certificate
+}
+
+// NewPair puts together what Sign returned and the key that the request was made with, both in PEM. It refuses a key that is not the
+// certificate's, a certificate that the authority beside it did not sign, and one that names no identity. Expiry is not looked at.
+func NewPair(certPEM, keyPEM []byte) (*Pair, error) {
+	cert, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate and key: %w", err)
+	}
+	if len(cert.Certificate) != 2 {
+		return nil, fmt.Errorf("read certificate and key: found %d certificates, not the holder's and the authority's", len(cert.Certificate))
+	}
+	ca, err := x509.ParseCertificate(cert.Certificate[1])
+	if err != nil {
+		return nil, fmt.Errorf("read the authority's certificate: %w", err)
+	}
+	clusterID, err := clusterOf(ca)
+	if err != nil {
+		return nil, err
+	}
+	if err := cert.Leaf.CheckSignatureFrom(ca); err != nil {
+		return nil, fmt.Errorf("certificate %q is not signed by the authority beside it: %w", cert.Leaf.Subject.CommonName, err)
+	}
+	id, err := IdentityOf(cert.Leaf)
+	if err != nil {
+		return nil, err
+	}
+	if id.ClusterID != clusterID {
+		return nil, fmt.Errorf("certificate %q is for cluster %s, its authority for %s", id.Name, id.ClusterID, clusterID)
+	}
+	return &Pair{identity: id, leaf: cert.Leaf, ca: ca, certPEM: certPEM, keyPEM: keyPEM, tls: cert}, nil
+}
+
+// Identity returns who the holder is.
+func (p *Pair) Identity() Identity { return p.identity }
+
+// Certificate returns the holder's certificate. The caller does not change it.
+func (p *Pair) Certificate() *x509.Certificate { return p.leaf }
+
+// Authority returns the certificate of the authority that signed it. The caller does not change it.
+func (p *Pair) Authority() *x509.Certificate { return p.ca }
+
+// CertificatePEM returns the holder's and the authority's certificate in PEM.
+func (p *Pair) CertificatePEM() []byte { return bytes.Clone(p.certPEM) }
+
+// RenewAt returns when the certificate should be renewed: at two thirds of its validity, which leaves 30 days of 90 to do it in.
+func (p *Pair) RenewAt() time.Time {
+	return p.leaf.NotBefore.Add(p.leaf.NotAfter.Sub(p.leaf.NotBefore) * 2 / 3)
+}
+
+// Expired reports whether the certificate's time has ended.
+func (p *Pair) Expired(now time.Time) bool { return now.After(p.leaf.NotAfter) }
+
+// NewRequest makes an ECDSA P-256 key and a signing request for it, both in PEM. The key never leaves the machine that calls this.
+func NewRequest() (request, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make key: %w", err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, private)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make signing request: %w", err)
+	}
+	key, err = encodeKey(private)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make signing request: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), key, nil
+}
+
+// Holder holds the pair in use, so that connections made after a renewal show the new certificate and those before it live on. Its zero
+// value holds none. It is safe for use by several goroutines.
+type Holder struct {
+	pair atomic.Pointer[Pair]
+}
+
+// NewHolder returns a holder of one pair.
+func NewHolder(pair *Pair) *Holder {
+	h := new(Holder)
+	h.Set(pair)
+	return h
+}
+
+// Set replaces the pair in use.
+func (h *Holder) Set(pair *Pair) { h.pair.Store(pair) }
+
+// Pair returns the pair in use, or nil.
+func (h *Holder) Pair() *Pair { return h.pair.Load() }
+
+func (h *Holder) certificate() (*tls.Certificate, error) {
+	pair := h.Pair()
+	if pair == nil {
+		return nil, errors.New("no certificate yet")
+	}
+	return &pair.tls, nil
+}
+
+func encodeCert(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func encodeKey(key crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// randomBytes returns n bytes from the system's source, which crypto/rand promises never to fail.
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return b
+}
+
+// serial returns a random positive serial number of 127 bits.
+func serial() *big.Int {
+	b := randomBytes(16)
+	b[0] &= 0x7f
+	b[15] |= 1
+	return new(big.Int).SetBytes(b)
+}
