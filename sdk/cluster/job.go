@@ -1,0 +1,321 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+)
+
+// The job types that Setpoint brings along. Any other type is one that a plugin serves.
+const (
+	TypeReplicated  = "replicated"
+	TypeBatch       = "batch"
+	TypeGlobal      = "global"
+	TypeGlobalBatch = "global-batch"
+)
+
+// Job is what a user asks for.
+type Job struct {
+	Name       string
+	Created    Time
+	CreatedRev Revision
+
+	Control JobControl // Owner: the operator, and an update that rolls back
+	Update  Update     // Owner: reconcile
+}
+
+// JobControl is all that was asked of a job: what it should be now and what it was before.
+type JobControl struct {
+	Spec        JobSpec      // of the newest version
+	Version     uint64       // counts from 1
+	SpecVersion uint64       // names the content of Spec.Task (and how often a restart was asked); equal content has an equal name
+	Changed     Time         // when the newest version was made
+	ChangedRev  Revision     //
+	Versions    []JobVersion // oldest first, the newest included; cut to those that tasks or slots still use, and a few more
+	Stopped     bool         // asked to stop: every slot is unwanted
+	StopGrace   time.Duration
+	Restarts    uint64 // how often a restart was asked
+	UpdateHold  bool   // an operator paused the update
+	Cancelled   uint64 // the version whose update an operator cancelled
+}
+
+// JobVersion is one version of a job.
+type JobVersion struct {
+	Version     uint64
+	SpecVersion uint64
+	Restarts    uint64
+	Created     Time
+	Spec        JobSpec
+	Reason      string // "submitted", "scaled", "rolled back to 3", …
+}
+
+// VersionOf returns the given version of the job, or nil if history no longer has it.
+func (j *Job) VersionOf(version uint64) *JobVersion {
+	i := slices.IndexFunc(j.Control.Versions, func(v JobVersion) bool { return v.Version == version })
+	if i < 0 {
+		return nil
+	}
+	return &j.Control.Versions[i]
+}
+
+// Ends reports whether tasks of the job end by themselves, for the types that Setpoint brings along.
+func (s *JobSpec) Ends() bool { return s.Type == TypeBatch || s.Type == TypeGlobalBatch }
+
+// Numbered reports whether the slots of the job are numbers up to its count.
+func (s *JobSpec) Numbered() bool { return s.Type == TypeReplicated || s.Type == TypeBatch }
+
+// JobSpec is a job as its user wrote it, with defaults filled in.
+type JobSpec struct {
+	Name           string
+	Type           string
+	Count          int // slots, for numbered types
+	Priority       int // 0 to 100; higher is placed first
+	Labels         map[string]string
+	Plugins        []PluginSettings // sorted by plugin name
+	MaxUnavailable Amount
+	MaxPerNode     int // tasks of this job on one node; 0: no limit
+	OnDrift        OnDrift
+	OnLost         OnLost
+	LostAfter      time.Duration // how long a node must be down before its tasks are replaced
+	OnDrain        OnDrain
+	Strategy       Strategy
+	Spread         []Spread
+	HistoryLimit   int // dead tasks kept for each slot
+	Task           TaskSpec
+	Update         UpdateSpec
+	Restart        RestartSpec
+}
+
+// PluginSettings is what a job says to one plugin.
+type PluginSettings struct {
+	Plugin string
+	JSON   string // one JSON object, keys sorted, checked against the plugin's job schema
+}
+
+// Settings returns what the job says to a plugin, as one JSON object, or "" if it says nothing.
+func (s *JobSpec) Settings(plugin string) string {
+	for _, p := range s.Plugins {
+		if p.Plugin == plugin {
+			return p.JSON
+		}
+	}
+	return ""
+}
+
+// Amount is a number, or a percentage of a whole.
+type Amount struct {
+	Count   int
+	Percent int // used if not 0
+}
+
+// Of returns the amount as a share of total, a percentage being rounded up.
+func (a Amount) Of(total int) int {
+	if a.Percent == 0 {
+		return a.Count
+	}
+	return (total*a.Percent + 99) / 100
+}
+
+// OnDrift says what becomes of a running task whose node no longer meets the job's constraints.
+type OnDrift string
+
+// The answers to drift.
+const (
+	DriftMove OnDrift = "move"
+	DriftKeep OnDrift = "keep"
+)
+
+// OnLost says what becomes of a task whose node is down.
+type OnLost string
+
+// The answers to loss. Wait gives at most one running task, at the price of none while the node is away.
+const (
+	LostReplace OnLost = "replace"
+	LostWait    OnLost = "wait"
+)
+
+// OnDrain says when a job's tasks leave a node that is drained.
+type OnDrain string
+
+// The answers to a drain.
+const (
+	DrainFirst OnDrain = "first"
+	DrainLast  OnDrain = "last" // after all tasks of jobs that say first; the default of global jobs
+)
+
+// Strategy says how tasks are spread over nodes that could all run them.
+type Strategy string
+
+// The strategies.
+const (
+	StrategySpread  Strategy = "spread"
+	StrategyBinpack Strategy = "binpack"
+)
+
+// Spread asks for tasks to be spread over the values of a node attribute.
+type Spread struct {
+	Attribute string // such as node.labels.zone
+	Targets   []SpreadTarget
+}
+
+// SpreadTarget is the share of tasks that one value of the attribute should get.
+type SpreadTarget struct {
+	Value   string
+	Percent int
+}
+
+// TaskSpec is what a task runs.
+type TaskSpec struct {
+	Driver    string // process, docker, sim
+	Command   []string
+	Dir       string
+	User      string
+	Env       map[string]string
+	Config    map[string]string // for the driver
+	Resources Resources
+	Ports     []Port
+	Stop      StopSpec
+	Health    *HealthSpec // nil: running is healthy
+}
+
+// Port is a port of the node that a task needs.
+type Port struct {
+	Name   string
+	Static uint16 // 0: any free one
+}
+
+// StopSpec says how a task is stopped.
+type StopSpec struct {
+	Signal string // without SIG: TERM, INT, …
+	Grace  time.Duration
+}
+
+// HealthSpec says how to find out whether a running task does its work. Exactly one of Exec, HTTP and TCP is set.
+type HealthSpec struct {
+	Exec        []string
+	HTTP        string
+	TCP         string
+	Interval    time.Duration
+	Timeout     time.Duration
+	StartPeriod time.Duration // failures in this time after the start do not count
+	Retries     int           // consecutive failures that end the task
+}
+
+// Order says which of two tasks of a slot comes first in a move.
+type Order string
+
+// The orders of a move.
+const (
+	StopFirst  Order = "stop-first"
+	StartFirst Order = "start-first"
+)
+
+// OnFailure says what an update does when too many new tasks fail.
+type OnFailure string
+
+// The answers to a failing update.
+const (
+	FailurePause    OnFailure = "pause"
+	FailureContinue OnFailure = "continue"
+	FailureRollback OnFailure = "rollback"
+)
+
+// UpdateSpec says how slots move to a new version.
+type UpdateSpec struct {
+	Parallelism      int // slots moving at a time; 0: all
+	Delay            time.Duration
+	Order            Order
+	Monitor          time.Duration // how long a new task is watched for failure after it is up
+	OnFailure        OnFailure
+	MaxFailureRatio  float64       // of the slots moved; more than this is a failed update
+	ProgressDeadline time.Duration // without a slot coming up for so long, the update fails; 0: none
+}
+
+// RestartCondition says after which ends a slot gets a new task.
+type RestartCondition string
+
+// The restart conditions.
+const (
+	RestartAny       RestartCondition = "any"
+	RestartOnFailure RestartCondition = "on-failure"
+	RestartNone      RestartCondition = "none"
+)
+
+// RestartSpec says when a task that ended is replaced.
+type RestartSpec struct {
+	Condition RestartCondition
+	Delay     time.Duration // before the first restart; doubled with each that follows without the slot staying up
+	MaxDelay  time.Duration // at most; equal to Delay: no exponential back-off
+	Attempts  int           // within Window; 0: no limit
+	Window    time.Duration // 0: for ever
+}
+
+// UpdateState says how far an update has come.
+type UpdateState string
+
+// The states of an update.
+const (
+	UpdateNone       UpdateState = ""
+	Updating         UpdateState = "updating"
+	UpdatePaused     UpdateState = "paused"
+	UpdateCompleted  UpdateState = "completed"
+	UpdateRolledBack UpdateState = "rolled_back"
+	UpdateCancelled  UpdateState = "cancelled"
+)
+
+// Update is the progress of moving a job's slots to its newest version.
+type Update struct {
+	State    UpdateState
+	From, To uint64 // job versions
+	Rollback bool   // To restores an earlier version because an update failed
+	Started  Time
+	Since    Time // when State was entered
+	Message  string
+	Total    int  // slots that were stale when it began
+	Moved    int  // slots that this update moved
+	Failures int  // slots whose new task failed before it was up, or while it was monitored
+	LastUp   Time // when a slot last came up, for the delay and the progress deadline
+	Waiting  int  // slots that it could not bring up or reach and that wait
+}
+
+// Slot is a place in a job for one task.
+type Slot struct {
+	Job     string
+	Key     SlotKey
+	Created Revision
+
+	Nodes    []NodeID // limited to these; empty: any
+	Ends     bool     // its task is wanted at complete instead of running
+	Unwanted bool     // scaled down or no longer named; only being wanted again takes the mark back
+	Held     string   // why it starts nothing and keeps what is there; "" if it is not held
+
+	Version     uint64 // of the job: what to run. Only the update moves it
+	SpecVersion uint64
+
+	Restarts   []Time // when restarts were spent, oldest first, those in the window
+	Backoff    int    // restarts in a row without staying up
+	SpentFor   uint64 // the spec version for which Restarts and Backoff count
+	AvoidNode  NodeID // where the last attempt failed
+	NotUpSince Time   // zero while up
+	NotUpWhy   NotUpWhy
+	UpSince    Time   // zero while not up
+	EverUp     bool   // has been up once with Version
+	Done       bool   // needs no task any more: observed complete, or its condition says not to restart
+	MovedBy    string // what emptied the slot last and has not come up again: "update", "drain", …; "" once up
+	MovedIn    uint64 // the version whose update moved it
+	Counted    bool   // a failure of this slot was counted in the running update
+}
+
+// NotUpWhy says why a slot is not up.
+type NotUpWhy string
+
+// The reasons for not being up.
+const (
+	NotUpNew     NotUpWhy = "new"
+	NotUpFailed  NotUpWhy = "failed"
+	NotUpLost    NotUpWhy = "lost"
+	NotUpMoved   NotUpWhy = "moved"
+	NotUpWaiting NotUpWhy = "waiting"
+)
+
+// ID returns JOB/KEY.
+func (s *Slot) ID() string { return s.Job + "/" + string(s.Key) }
