@@ -11,9 +11,72 @@ BUF_VERSION := 1.75.0
 BUF_PLATFORM := $(shell echo "$$(uname -s)-$$(uname -m)" | tr '[:upper:]' '[:lower:]' | sed 's/x86_64/x64/; s/linux-arm64/linux-aarch64/')
 BUF := $(TOOLS)/buf-$(BUF_VERSION)/node_modules/@bufbuild/buf-$(BUF_PLATFORM)/bin/buf
 
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -X main.version=$(VERSION)
+
+# Directories of this module's Go source, for tools that take directories.
+SOURCE := $(wildcard agent client cmd core plugins proto sdk test)
+
+# What bench measures, and how often.
+BENCH ?= .
+BENCH_PACKAGES ?= ./...
+BENCH_COUNT ?= 6
+
 .PHONY: help
 help: ## This list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Build and run
+
+.PHONY: build
+build: ## Build bin/setpoint
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/setpoint ./cmd/setpoint
+
+.PHONY: run
+run: build ## Build, start a cluster of three nodes on this machine, run examples/jobs, show what happens
+	@tools/demo.sh
+
+.PHONY: clean
+clean: ## Remove what was built and the demo's data; tools stay in .tools/
+	rm -rf bin dist .demo
+
+##@ Test
+
+.PHONY: test
+test: build ## Run all tests
+	go test ./...
+
+.PHONY: race
+race: ## Run all tests under the race detector
+	go test -race ./...
+
+.PHONY: scenarios
+scenarios: build ## Run the black-box scenarios with all their repetitions (long)
+	SETPOINT_SCENARIOS=full go test -count=1 -timeout 3h -v ./test/...
+
+.PHONY: bench
+bench: $(BIN)/benchstat ## Run benchmarks (BENCH, BENCH_PACKAGES, BENCH_COUNT) and summarize them
+	@mkdir -p bin
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(BENCH_COUNT) $(BENCH_PACKAGES) | tee bin/bench.txt
+	$(BIN)/benchstat bin/bench.txt
+
+##@ Check
+
+.PHONY: lint
+lint: $(BIN)/staticcheck $(BIN)/gofumpt ## vet, staticcheck, format, and the tests of the source itself
+	go vet ./...
+	$(BIN)/staticcheck ./...
+	@unformatted=$$($(BIN)/gofumpt -l $(SOURCE)); if [[ -n $$unformatted ]]; then echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; fi
+	go test ./core/internal/tidy
+
+.PHONY: lint-full
+lint-full: $(BIN)/golangci-lint ## golangci-lint with .golangci.yml (builds it first, which takes minutes)
+	$(BIN)/golangci-lint run ./...
+
+.PHONY: fmt
+fmt: $(BIN)/gofumpt $(BUF) ## Format Go and .proto files
+	$(BIN)/gofumpt -w $(SOURCE)
+	$(BUF) format -w
 
 ##@ Generated code
 
@@ -28,15 +91,31 @@ proto-check: $(PROTO_TOOLS) ## Lint the .proto files; fail if the generated Go d
 	$(BUF) lint
 	@.ci/proto check $(BUF)
 
-##@ Tools
+# Tools: pinned in tools/go.mod and, for the large one, in tools/lint/go.mod.
 
+# buf comes ready built where there is npm, and is built from source elsewhere.
 $(BUF):
-	npm install --silent --no-save --no-audit --no-fund --prefix $(TOOLS)/buf-$(BUF_VERSION) @bufbuild/buf-$(BUF_PLATFORM)@$(BUF_VERSION)
+	@mkdir -p $(@D)
+	if command -v npm >/dev/null; then \
+		npm install --silent --no-save --no-audit --no-fund --prefix $(TOOLS)/buf-$(BUF_VERSION) @bufbuild/buf-$(BUF_PLATFORM)@$(BUF_VERSION); \
+	else \
+		GOBIN=$(abspath $(@D)) go install github.com/bufbuild/buf/cmd/buf@v$(BUF_VERSION); \
+	fi
 	@test -x $@
 
 $(BIN)/protoc-gen-go: PKG := google.golang.org/protobuf/cmd/protoc-gen-go
 $(BIN)/protoc-gen-go-grpc: PKG := google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(BIN)/protoc-gen-connect-go: PKG := connectrpc.com/connect/cmd/protoc-gen-connect-go
+$(BIN)/gofumpt: PKG := mvdan.cc/gofumpt
+$(BIN)/staticcheck: PKG := honnef.co/go/tools/cmd/staticcheck
+$(BIN)/benchstat: PKG := golang.org/x/perf/cmd/benchstat
+$(BIN)/golangci-lint: PKG := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
+	@mkdir -p $(BIN)
+	go -C tools/lint build -o ../../$@ $(PKG)
+	@touch $@
+
 $(BIN)/%: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN)
 	go -C tools build -o ../$@ $(PKG)
