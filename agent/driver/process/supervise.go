@@ -1,0 +1,134 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/setpointd/setpoint/agent/driver"
+)
+
+// A stopOrder asks for the task's end.
+type stopOrder struct {
+	signal syscall.Signal
+	grace  time.Duration
+}
+
+// A watch is the state of one task's supervision. One goroutine owns it, and it alone reaps, so whatever child it signals is still there.
+type watch struct {
+	shim   *shim
+	main   int // the task's first process
+	status syscall.WaitStatus
+	ended  bool // main was reaped
+	alone  bool // no child is left, and for a reaper that means no descendant
+
+	stopping bool
+	deadline time.Time
+	timer    *time.Timer
+}
+
+// supervise reaps and obeys stop orders until the task's first process has ended, and then kills all that it left behind.
+func (s *shim) supervise(signals <-chan os.Signal) driver.Exit {
+	w := &watch{shim: s, main: s.record.Task.Pid, timer: time.NewTimer(time.Hour)}
+	w.timer.Stop()
+	defer w.timer.Stop()
+	for w.reap(); !w.ended; w.reap() {
+		select {
+		case sig := <-signals:
+			if sig == unix.SIGTERM { // the machine goes down
+				term, err := parseSignal(s.intent.Spec.StopSignal)
+				if err != nil {
+					term = unix.SIGTERM
+				}
+				w.stop(stopOrder{signal: term, grace: s.intent.Spec.Grace()})
+			}
+		case order := <-s.stops:
+			w.stop(order)
+		case <-w.timer.C:
+			w.kill()
+		}
+	}
+	exit := driver.Exit{Started: s.record.Started, Finished: time.Now(), Code: w.status.ExitStatus()}
+	if w.status.Signaled() {
+		exit.Code = 128 + int(w.status.Signal())
+		exit.Signal = signalName(w.status.Signal())
+	}
+	if left := w.sweep(signals); left > 0 {
+		exit.Err = fmt.Sprintf("%d processes of the task could not be killed within %v", left, killTimeout)
+	}
+	return exit
+}
+
+// reap collects every child that has ended.
+func (w *watch) reap() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil: // ECHILD
+			w.alone = true
+			return
+		case pid == 0:
+			return
+		case pid == w.main:
+			w.status, w.ended = status, true
+		}
+	}
+}
+
+// stop signals the task's process group on the first order. Later ones only bring the kill forward.
+func (w *watch) stop(order stopOrder) {
+	if order.grace <= 0 {
+		w.kill()
+		return
+	}
+	deadline := time.Now().Add(order.grace)
+	if !w.stopping {
+		w.stopping = true
+		_ = unix.Kill(-w.main, order.signal) // main is not reaped, so the group is the task's
+	} else if !deadline.Before(w.deadline) {
+		return
+	}
+	w.deadline = deadline
+	w.timer.Reset(order.grace)
+}
+
+// kill kills the group, and with it the first process; what has left the group follows in sweep.
+func (w *watch) kill() {
+	w.stopping, w.deadline = true, time.Now()
+	_ = unix.Kill(-w.main, unix.SIGKILL)
+}
+
+// sweep kills every descendant that is left and returns how many it could not kill in time.
+func (w *watch) sweep(signals <-chan os.Signal) int {
+	boot := w.shim.record.Shim.Boot
+	pause := time.Millisecond
+	for end := time.Now().Add(killTimeout); ; {
+		w.reap()
+		if w.alone {
+			return 0
+		}
+		left, err := descendants(os.Getpid(), boot)
+		if err == nil {
+			for _, id := range left {
+				id.signal(boot, unix.SIGKILL)
+			}
+		}
+		if time.Now().After(end) {
+			return max(1, len(left))
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-signals:
+		case <-w.shim.stops: // the rest is being killed already
+		case <-timer.C:
+		}
+		timer.Stop()
+		pause = min(2*pause, 100*time.Millisecond)
+	}
+}

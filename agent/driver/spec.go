@@ -1,0 +1,111 @@
+package driver
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Spec is all that a driver needs to run one task.
+type Spec struct {
+	// TaskID names the task, for ever: "web/3/42". Any text; required.
+	TaskID string `json:"task_id"`
+	// Command is the program and its arguments. A program without a slash is looked up in the task's PATH.
+	Command []string `json:"command,omitempty"`
+	// Env is added to the small environment which the driver gives to every task, and wins over it.
+	Env map[string]string `json:"env,omitempty"`
+	// Dir is the working directory; empty: one of the task's own, deleted by Remove.
+	Dir string `json:"dir,omitempty"`
+	// User is who the task runs as: a name or number, with ":group" if not the user's own. Empty: who the agent runs as.
+	User string `json:"user,omitempty"`
+	// StopSignal is the name of the signal that asks the task to end, with or without SIG; empty: TERM.
+	StopSignal string `json:"stop_signal,omitempty"`
+	// StopGrace is the time to end in when the machine, and not the agent, asks for it; zero: 10 s.
+	StopGrace time.Duration `json:"stop_grace_ns,omitempty"`
+	// Resources are the task's reservations.
+	Resources Resources `json:"resources,omitzero"`
+	// Settings are words for this driver only.
+	Settings map[string]string `json:"settings,omitempty"`
+}
+
+// Resources are what was reserved for a task.
+type Resources struct {
+	// CPUMilli is in thousandths of a core.
+	CPUMilli int64 `json:"cpu_milli,omitempty"`
+	// MemoryBytes is in bytes.
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+}
+
+// DefaultStopGrace is what a zero Spec.StopGrace means.
+const DefaultStopGrace = 10 * time.Second
+
+// Grace is StopGrace, or the default.
+func (s *Spec) Grace() time.Duration {
+	if s.StopGrace > 0 {
+		return s.StopGrace
+	}
+	return DefaultStopGrace
+}
+
+// Handle is how the agent names a task to its driver. It is kept as JSON.
+type Handle struct {
+	// Driver is the name of the driver that made it.
+	Driver string `json:"driver"`
+	// TaskID is the spec's.
+	TaskID string `json:"task_id"`
+	// Data belongs to the driver. A handle without it is valid: it finds what was started but not yet written down when the agent died.
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// State is what a driver knows of a task.
+type State string
+
+// The states of a task as its driver sees it.
+const (
+	// StateAbsent: nothing is known here under this id.
+	StateAbsent State = "absent"
+	// StateNotStarted: an intent or leftovers, and certainly nothing ever ran.
+	StateNotStarted State = "not_started"
+	// StateRunning: it runs and is watched.
+	StateRunning State = "running"
+	// StateExited: it has ended and its exit record is known.
+	StateExited State = "exited"
+	// StateOrphaned: it was started, or may have been, and nothing watches it any more. Whether parts of it still run is not known; its
+	// exit code never will be. Stop and Wait both end what is left.
+	StateOrphaned State = "orphaned"
+)
+
+// Status is a driver's answer about one task.
+type Status struct {
+	// State is always set.
+	State State `json:"state"`
+	// Started is when it began to run, in wall time; zero if not known.
+	Started time.Time `json:"started,omitzero"`
+	// Exit is set in StateExited.
+	Exit *Exit `json:"exit,omitempty"`
+	// Message adds what people should know, such as why a task is orphaned.
+	Message string `json:"message,omitempty"`
+}
+
+// Listed is one task that exists here.
+type Listed struct {
+	Handle Handle
+	Status Status
+}
+
+// ExitUnknown is the Exit.Code of a task of which nobody saw the end.
+const ExitUnknown = -1
+
+// Exit is how a task ended.
+type Exit struct {
+	// Code is the exit code; 128 + n for signal n; ExitUnknown if nobody saw it, and then Err says why.
+	Code int `json:"code"`
+	// Signal is the name of the signal that ended it, without SIG; empty if it ended by itself.
+	Signal string `json:"signal,omitempty"`
+	// OOM is true if it is certain that the kernel killed it for want of memory.
+	OOM bool `json:"oom,omitempty"`
+	// Started and Finished are in wall time; Started is zero if not known.
+	Started  time.Time `json:"started,omitzero"`
+	Finished time.Time `json:"finished"`
+	// Err says what went wrong around the task, not in it: its end was not seen, or parts of it could not be killed.
+	Err string `json:"err,omitempty"`
+}
