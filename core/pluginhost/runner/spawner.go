@@ -1,0 +1,61 @@
+package runner
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// spawner starts processes from one thread that outlives them all. The kernel sends a plugin its parent-death signal when the
+// thread that started it ends, not only when the whole host does, and Go ends threads when it likes.
+type spawner struct {
+	once     sync.Once
+	requests chan func()
+	ended    sync.WaitGroup
+}
+
+func newSpawner() *spawner { return &spawner{requests: make(chan func())} }
+
+// start creates a process. It returns ctx's error if the thread is busy for longer than ctx allows.
+func (s *spawner) start(ctx context.Context, path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	s.once.Do(func() { s.ended.Go(s.loop) })
+	var (
+		process *os.Process
+		err     error
+		done    = make(chan struct{})
+	)
+	request := func() {
+		defer close(done)
+		process, err = os.StartProcess(path, argv, attr)
+	}
+	select {
+	case s.requests <- request:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	<-done
+	return process, err
+}
+
+// close ends the thread. No process that it started may be alive, or it would be killed.
+func (s *spawner) close() {
+	close(s.requests)
+	s.ended.Wait()
+}
+
+// loop stays on its thread to the end and never unlocks it: with the unshared umask it may not serve other goroutines, so the
+// thread ends with the goroutine.
+func (s *spawner) loop() {
+	runtime.LockOSThread()
+	// Sockets and files of plugins are for their user alone. Where a sandbox forbids this call, the umask stays shared with the
+	// whole host and must not be touched; the sockets' directory is private anyway.
+	if unix.Unshare(unix.CLONE_FS) == nil {
+		unix.Umask(0o077)
+	}
+	for request := range s.requests {
+		request()
+	}
+}
