@@ -63,15 +63,9 @@ bench: $(BIN)/benchstat ## Run benchmarks (BENCH, BENCH_PACKAGES, BENCH_COUNT) a
 ##@ Check
 
 .PHONY: lint
-lint: $(BIN)/staticcheck $(BIN)/gofumpt ## vet, staticcheck, format, and the tests of the source itself
-	go vet ./...
-	$(BIN)/staticcheck ./...
-	@unformatted=$$($(BIN)/gofumpt -l $(SOURCE)); if [[ -n $$unformatted ]]; then echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; fi
-	go test ./core/internal/tidy
-
-.PHONY: lint-full
-lint-full: $(BIN)/golangci-lint ## golangci-lint with .golangci.yml (builds it first, which takes minutes)
+lint: $(BIN)/golangci-lint ## golangci-lint with .golangci.yml (built at first, 2 minutes), and the tests of the source itself
 	$(BIN)/golangci-lint run ./...
+	go test ./core/internal/tidy
 
 .PHONY: fmt
 fmt: $(BIN)/gofumpt $(BUF) ## Format Go and .proto files
@@ -107,7 +101,6 @@ $(BIN)/protoc-gen-go: PKG := google.golang.org/protobuf/cmd/protoc-gen-go
 $(BIN)/protoc-gen-go-grpc: PKG := google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(BIN)/protoc-gen-connect-go: PKG := connectrpc.com/connect/cmd/protoc-gen-connect-go
 $(BIN)/gofumpt: PKG := mvdan.cc/gofumpt
-$(BIN)/staticcheck: PKG := honnef.co/go/tools/cmd/staticcheck
 $(BIN)/benchstat: PKG := golang.org/x/perf/cmd/benchstat
 $(BIN)/golangci-lint: PKG := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
