@@ -35,6 +35,7 @@ type JobControl struct {
 	StopGrace   time.Duration
 	Restarts    uint64 // how often a restart was asked
 	UpdateHold  bool   // an operator paused the update
+	Resumes     uint64 // how often an operator resumed a paused update
 	Cancelled   uint64 // the version whose update an operator cancelled
 }
 
@@ -270,11 +271,12 @@ type Update struct {
 	Started  Time
 	Since    Time // when State was entered
 	Message  string
-	Total    int  // slots that were stale when it began
-	Moved    int  // slots that this update moved
-	Failures int  // slots whose new task failed before it was up, or while it was monitored
-	LastUp   Time // when a slot last came up, for the delay and the progress deadline
-	Waiting  int  // slots that it could not bring up or reach and that wait
+	Total    int    // slots that were stale when it began
+	Moved    int    // slots that this update moved
+	Failures int    // slots whose new task failed before it was up, or while it was monitored
+	LastUp   Time   // when a slot last came up, for the delay and the progress deadline
+	Waiting  int    // slots that it could not bring up or reach and that wait
+	Resumes  uint64 // the operator's resumes that were seen; a pause stands until there is another
 }
 
 // Slot is a place in a job for one task.
@@ -300,10 +302,19 @@ type Slot struct {
 	UpSince    Time   // zero while not up
 	EverUp     bool   // has been up once with Version
 	Done       bool   // needs no task any more: observed complete, or its condition says not to restart
-	MovedBy    string // what emptied the slot last and has not come up again: "update", "drain", …; "" once up
+	MovedBy    string // what moves the slot: "update", "drain", …; once up after an update "monitor" while that is watched; then ""
 	MovedIn    uint64 // the version whose update moved it
 	Counted    bool   // a failure of this slot was counted in the running update
 }
+
+// The values of Slot.MovedBy with which a slot holds a place of its job's update.
+const (
+	MovedByUpdate  = "update"
+	MovedByMonitor = "monitor" // up, and watched for failure
+)
+
+// AutoRollback begins the reason of a job version that a failed update made.
+const AutoRollback = "rolled back: "
 
 // NotUpWhy says why a slot is not up.
 type NotUpWhy string

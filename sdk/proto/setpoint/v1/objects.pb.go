@@ -630,6 +630,7 @@ type JobControl struct {
 	Restarts      uint64                 `protobuf:"varint,9,opt,name=restarts,proto3" json:"restarts,omitempty"`
 	UpdateHold    bool                   `protobuf:"varint,10,opt,name=update_hold,json=updateHold,proto3" json:"update_hold,omitempty"`
 	Cancelled     uint64                 `protobuf:"varint,11,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	Resumes       uint64                 `protobuf:"varint,12,opt,name=resumes,proto3" json:"resumes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -737,6 +738,13 @@ func (x *JobControl) GetUpdateHold() bool {
 func (x *JobControl) GetCancelled() uint64 {
 	if x != nil {
 		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *JobControl) GetResumes() uint64 {
+	if x != nil {
+		return x.Resumes
 	}
 	return 0
 }
@@ -1707,6 +1715,7 @@ type Update struct {
 	Failures      int64                  `protobuf:"varint,10,opt,name=failures,proto3" json:"failures,omitempty"`
 	LastUp        *Time                  `protobuf:"bytes,11,opt,name=last_up,json=lastUp,proto3" json:"last_up,omitempty"`
 	Waiting       int64                  `protobuf:"varint,12,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Resumes       uint64                 `protobuf:"varint,13,opt,name=resumes,proto3" json:"resumes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1821,6 +1830,13 @@ func (x *Update) GetLastUp() *Time {
 func (x *Update) GetWaiting() int64 {
 	if x != nil {
 		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Update) GetResumes() uint64 {
+	if x != nil {
+		return x.Resumes
 	}
 	return 0
 }
@@ -2879,7 +2895,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\vcreated_rev\x18\x03 \x01(\x04R\n" +
 	"createdRev\x121\n" +
 	"\acontrol\x18\x04 \x01(\v2\x17.setpoint.v1.JobControlR\acontrol\x12+\n" +
-	"\x06update\x18\x05 \x01(\v2\x13.setpoint.v1.UpdateR\x06update\"\x8f\x03\n" +
+	"\x06update\x18\x05 \x01(\v2\x13.setpoint.v1.UpdateR\x06update\"\xa9\x03\n" +
 	"\n" +
 	"JobControl\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.setpoint.v1.JobSpecR\x04spec\x12\x18\n" +
@@ -2895,7 +2911,8 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\vupdate_hold\x18\n" +
 	" \x01(\bR\n" +
 	"updateHold\x12\x1c\n" +
-	"\tcancelled\x18\v \x01(\x04R\tcancelled\"\xd4\x01\n" +
+	"\tcancelled\x18\v \x01(\x04R\tcancelled\x12\x18\n" +
+	"\aresumes\x18\f \x01(\x04R\aresumes\"\xd4\x01\n" +
 	"\n" +
 	"JobVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12!\n" +
@@ -2992,7 +3009,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\fmax_delay_ns\x18\x03 \x01(\x03R\n" +
 	"maxDelayNs\x12\x1a\n" +
 	"\battempts\x18\x04 \x01(\x03R\battempts\x12\x1b\n" +
-	"\twindow_ns\x18\x05 \x01(\x03R\bwindowNs\"\xdc\x02\n" +
+	"\twindow_ns\x18\x05 \x01(\x03R\bwindowNs\"\xf6\x02\n" +
 	"\x06Update\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x0e\n" +
@@ -3006,7 +3023,8 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\bfailures\x18\n" +
 	" \x01(\x03R\bfailures\x12*\n" +
 	"\alast_up\x18\v \x01(\v2\x11.setpoint.v1.TimeR\x06lastUp\x12\x18\n" +
-	"\awaiting\x18\f \x01(\x03R\awaiting\"\xe5\x04\n" +
+	"\awaiting\x18\f \x01(\x03R\awaiting\x12\x18\n" +
+	"\aresumes\x18\r \x01(\x04R\aresumes\"\xe5\x04\n" +
 	"\x04Slot\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1f\n" +

@@ -1,0 +1,261 @@
+package reconcile
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// fill keeps the books of a slot's being up, and gives a wanted slot that has no task one, by the rules of loss and restart.
+func (d *decision) fill(s *slot, u *cluster.Update) {
+	if s.Slot == nil {
+		return
+	}
+	last := d.lastEnded(s)
+	upFor := time.Duration(0)
+	if last != nil && !s.UpSince.IsZero() {
+		upFor = last.Observed.At.Sub(s.UpSince)
+	}
+	d.keepBooks(s, u)
+	if s.status == held && s.why != nil && s.keep == nil && s.was != nil {
+		d.stallSlot(s.ID(), *s.why)
+	}
+	if s.status != wanted || s.Done || s.created {
+		return
+	}
+	for _, t := range s.tasks {
+		switch {
+		case t.live():
+			return // it has one
+		case t.stopping() && t.lost:
+			d.waitForLost(s, t)
+			return
+		case t.stopping():
+			d.stallSlot(s.ID(), cluster.Stall{
+				Code: cluster.CodeWaitingForStop, Message: fmt.Sprintf("task %s was told to stop and has not been seen to stop", t.ID),
+				Clears: "its agent reports the stop, or its node is declared gone",
+			})
+			return
+		case t.lost && !t.open:
+			d.waitForLost(s, t)
+			return
+		}
+	}
+	if last == nil {
+		d.create(s, d.whyNew(s), nil)
+		return
+	}
+	d.restart(s, last, upFor)
+}
+
+// waitForLost says why a slot whose task is lost does not get another one.
+func (d *decision) waitForLost(s *slot, t *task) {
+	clears := "the node comes back, or is declared gone"
+	if d.spec.OnLost != cluster.LostWait {
+		clears = fmt.Sprintf("the node comes back, or has been down for %s", d.spec.LostAfter)
+	}
+	d.stallSlot(s.ID(), cluster.Stall{
+		Code: cluster.CodeNodeDown, Message: fmt.Sprintf("task %s is lost with node %s, and the job waits before it replaces it", t.ID, t.node.Spec.Name), Clears: clears,
+	})
+}
+
+// whyNew says for what a task is made that follows no other, or one that was told to go or is lost.
+func (d *decision) whyNew(s *slot) string {
+	for _, t := range s.tasks {
+		if t.lost {
+			return "its predecessor is lost with its node"
+		}
+	}
+	if t := newest(s); t != nil {
+		switch {
+		case t.Condition.State == cluster.Gone:
+			return "its predecessor is gone with its node"
+		case t.Desired.Reason != "":
+			return t.Desired.Reason
+		}
+	}
+	return "new slot"
+}
+
+// lastEnded returns the slot's newest task if it ended by itself while it was wanted.
+func (d *decision) lastEnded(s *slot) *task {
+	t := newest(s)
+	if t == nil || !t.Observed.State.Terminal() || !t.Desired.State.Wanted() || t.told || t.Observed.Unknown {
+		return nil
+	}
+	return t
+}
+
+// restart applies the job's restart rules after a task that ended by itself.
+func (d *decision) restart(s *slot, last *task, upFor time.Duration) {
+	r := &d.spec.Restart
+	ended := last.Observed
+	switch {
+	case s.Ends && ended.State == cluster.Complete,
+		r.Condition == cluster.RestartNone,
+		r.Condition == cluster.RestartOnFailure && ended.State == cluster.Complete:
+		s.Done = true
+		return
+	}
+	if s.SpentFor != s.SpecVersion {
+		s.Restarts, s.Backoff, s.SpentFor = nil, 0, s.SpecVersion
+	}
+	if upFor >= max(r.MaxDelay, r.Delay) && upFor > 0 {
+		s.Backoff = 0
+	}
+	if !d.attemptLeft(s, r) {
+		return
+	}
+	due := backoff(r, s.Backoff) - d.now.Sub(ended.At)
+	if due > 0 {
+		d.wakeIn(due)
+		d.stallSlot(s.ID(), cluster.Stall{
+			Code:    cluster.CodeRestartDelay,
+			Message: fmt.Sprintf("task %s %s%s; the next one starts after a delay of %s", last.ID, ended.State, because(ended.Err), backoff(r, s.Backoff)),
+			Clears:  "the delay ends",
+		})
+		return
+	}
+	s.Restarts = append(s.Restarts[:len(s.Restarts):len(s.Restarts)], d.now)
+	if r.Attempts == 0 {
+		s.Restarts = nil
+	}
+	s.Backoff++
+	d.create(s, fmt.Sprintf("restart after %s %s", last.ID, ended.State), last)
+}
+
+func because(err string) string {
+	if err == "" {
+		return ""
+	}
+	return " (" + err + ")"
+}
+
+// attemptLeft forgets restarts outside the window and reports whether one more is allowed.
+func (d *decision) attemptLeft(s *slot, r *cluster.RestartSpec) bool {
+	if r.Attempts == 0 {
+		return true
+	}
+	if r.Window > 0 {
+		for len(s.Restarts) > 0 && d.now.Sub(s.Restarts[0]) >= r.Window {
+			s.Restarts = s.Restarts[1:]
+		}
+	}
+	if len(s.Restarts) < r.Attempts {
+		return true
+	}
+	clears := "a new version of the job, or job restart"
+	within := ""
+	if r.Window > 0 {
+		left := r.Window - d.now.Sub(s.Restarts[0])
+		d.wakeIn(left)
+		clears = fmt.Sprintf("the oldest restart leaves the window of %s; or %s", r.Window, clears)
+		within = fmt.Sprintf(" in %s", r.Window)
+	}
+	d.stallSlot(s.ID(), cluster.Stall{
+		Code: cluster.CodeRestartBudgetUsed, Message: fmt.Sprintf("restart budget used, %d%s", len(s.Restarts), within), Clears: clears,
+	})
+	return false
+}
+
+// backoff returns the delay before a restart when step restarts came before it in a row.
+func backoff(r *cluster.RestartSpec, step int) time.Duration {
+	out := r.Delay
+	for range min(step, 62) {
+		if out >= r.MaxDelay || out <= 0 {
+			break
+		}
+		out *= 2
+	}
+	return min(max(out, 0), max(r.MaxDelay, r.Delay))
+}
+
+// create makes a task in the slot. A task that failed by itself keeps its successor off its node if another can run it.
+func (d *decision) create(s *slot, why string, after *task) {
+	if t := newest(s); t != nil && t.CreatedRev == d.rev {
+		d.wakeIn(1) // the id is taken: the next turn makes it
+		return
+	}
+	c := &d.job.Control
+	if s.SpecVersion == c.SpecVersion {
+		s.Version = c.Version
+	}
+	v := d.job.VersionOf(s.Version)
+	if v == nil { // history lost it: the newest is all there is to run
+		d.take(s)
+		v = d.job.VersionOf(s.Version)
+	}
+	want := cluster.DesiredRunning
+	if s.Ends {
+		want = cluster.DesiredComplete
+	}
+	t := &cluster.Task{
+		ID: cluster.NewTaskID(s.Job, s.Key, d.rev), Job: s.Job, Slot: s.Key, JobVersion: s.Version, SpecVersion: s.SpecVersion,
+		Created: d.now, CreatedRev: d.rev, Why: why, Nodes: s.Nodes,
+		Reserve:   cluster.Reserve{Resources: v.Spec.Task.Resources, Ports: v.Spec.Task.Ports, MaxPerNode: v.Spec.MaxPerNode},
+		Desired:   cluster.Desired{State: want, By: cluster.SourceCore, Since: d.now, Grace: -1},
+		Condition: cluster.Condition{State: cluster.OK},
+	}
+	if after != nil && after.Observed.State != cluster.Running && after.Observed.State != cluster.Complete {
+		t.Avoid = after.Placement.Node
+		s.AvoidNode = after.Placement.Node
+	}
+	s.created = true
+	d.add(cluster.AddTask{Task: t})
+}
+
+// keepBooks records since when the slot is up or not, and what that means for its move.
+func (d *decision) keepBooks(s *slot, u *cluster.Update) {
+	if s.status == unwanted {
+		return
+	}
+	if s.up {
+		if s.UpSince.IsZero() {
+			s.UpSince = d.now
+			u.LastUp = d.lastUp(u)
+		}
+		s.NotUpSince, s.NotUpWhy = cluster.Time{}, ""
+		if s.keep.SpecVersion != s.SpecVersion {
+			return // a start-first move is under way
+		}
+		s.EverUp = true
+		switch s.MovedBy {
+		case cluster.MovedByUpdate:
+			s.MovedBy, s.UpSince = cluster.MovedByMonitor, d.now
+			u.LastUp = d.lastUp(u)
+			d.wakeIn(max(d.spec.Update.Monitor+d.spec.Update.Delay, 1))
+		case cluster.MovedByMonitor:
+		default:
+			s.MovedBy = ""
+		}
+		return
+	}
+	if s.NotUpSince.IsZero() {
+		s.NotUpSince, s.NotUpWhy = d.now, whyNotUp(s)
+	}
+	s.UpSince = cluster.Time{}
+}
+
+// lastUp returns when a slot last came up in the running update; without one, what was recorded.
+func (d *decision) lastUp(u *cluster.Update) cluster.Time {
+	if u.State == cluster.Updating {
+		return d.now
+	}
+	return u.LastUp
+}
+
+func whyNotUp(s *slot) cluster.NotUpWhy {
+	t := newest(s)
+	switch {
+	case t == nil:
+		return cluster.NotUpNew
+	case t.lost:
+		return cluster.NotUpLost
+	case s.MovedBy != "" || !t.Desired.State.Wanted() || t.told:
+		return cluster.NotUpMoved
+	case t.dead:
+		return cluster.NotUpFailed
+	}
+	return cluster.NotUpWaiting
+}

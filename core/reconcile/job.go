@@ -1,0 +1,171 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// decision is one decision about one job.
+type decision struct {
+	View
+	job   *cluster.Job
+	spec  *cluster.JobSpec
+	now   cluster.Time
+	rev   cluster.Revision
+	slots []*slot
+	Result
+}
+
+// Job decides about one job, or about what is left of a removed one. It is to be called once per turn and job, since the ids of the tasks that it makes carry
+// the revision of the turn.
+func Job(v View, name string, now cluster.Time, rev cluster.Revision) Result {
+	job := v.Job(name)
+	if job == nil {
+		return leftovers(v, name, now)
+	}
+	d := &decision{View: v, job: job, spec: &job.Control.Spec, now: now, rev: rev}
+	d.gather()
+	for _, s := range d.slots {
+		judge(v, s, d.spec, now, d.wakeIn)
+	}
+	d.mark()
+	update := d.beginUpdate()
+	for _, s := range d.slots {
+		d.settle(s)
+	}
+	d.move(&update)
+	for _, s := range d.slots {
+		d.fill(s, &update)
+	}
+	d.endUpdate(&update)
+	d.write(update)
+	return d.Result
+}
+
+// settle does what no budget limits: it ends what is unwanted or surplus in a slot.
+func (d *decision) settle(s *slot) {
+	if s.status == unwanted {
+		d.end(s)
+		return
+	}
+	for _, t := range s.tasks {
+		switch {
+		case t == s.keep || t == s.next || !t.Desired.State.Wanted() || t.dead:
+		case s.up && (t.lost || t.live()):
+			d.tell(t, cluster.DesiredShutdown, "another task of the slot is up", -1)
+		}
+	}
+	if t := s.keep; t != nil && t.Placed() && t.Observed.State == cluster.ObservedNone && t.node != nil && t.node.Spec.Availability != cluster.Active {
+		d.tell(t, cluster.DesiredShutdown, "its node was set to "+string(t.node.Spec.Availability)+" before it started", 0)
+		s.keep = nil
+	}
+	if s.next != nil && !d.moveStands(s) {
+		d.tell(s.next, cluster.DesiredShutdown, "the move that it was for does not stand any more", -1)
+		s.next = nil
+	}
+}
+
+// moveStands reports whether the task that the slot keeps is still to be replaced by its successor.
+func (d *decision) moveStands(s *slot) bool {
+	if s.next.SpecVersion != s.SpecVersion {
+		return false // superseded by a newer version
+	}
+	if s.keep.SpecVersion != s.SpecVersion {
+		return true
+	}
+	return moving(d, s.keep)
+}
+
+// end stops all tasks of an unwanted slot and forgets it once they are dead.
+func (d *decision) end(s *slot) {
+	to, grace, reason := cluster.DesiredRemove, time.Duration(-1), "the slot is not wanted any more"
+	if d.job.Control.Stopped {
+		to, grace, reason = cluster.DesiredShutdown, d.job.Control.StopGrace, "the job was stopped"
+	}
+	alive := false
+	for _, t := range s.tasks {
+		if t.dead && to == cluster.DesiredRemove {
+			d.add(cluster.RemoveTask{Task: t.ID})
+			continue
+		}
+		alive = alive || !t.dead
+		if !t.dead && t.Desired.State.Before(to) {
+			d.tell(t, to, reason, grace)
+		}
+	}
+	s.keep, s.next, s.up = nil, nil, false
+	if !alive && to == cluster.DesiredRemove && s.was != nil {
+		d.add(cluster.RemoveSlot{Job: s.Job, Key: s.Key})
+		s.was, s.Slot = nil, nil
+	}
+}
+
+// tell moves a task's desired state forward. A task that was never placed and has to go is dead with that.
+func (d *decision) tell(t *task, to cluster.DesiredState, reason string, grace time.Duration) {
+	d.tellBy(t, to, reason, cluster.SourceCore, grace)
+}
+
+func (d *decision) tellBy(t *task, to cluster.DesiredState, reason, by string, grace time.Duration) {
+	if t.told || !t.Desired.State.Before(to) {
+		return
+	}
+	d.add(cluster.SetDesired{Task: t.ID, Desired: cluster.Desired{State: to, Reason: reason, By: by, Since: d.now, Grace: grace}})
+	t.told, t.up = true, false
+	if !t.Placed() {
+		t.dead = true
+	}
+}
+
+// write compares every slot with what it was and records what changed.
+func (d *decision) write(update cluster.Update) {
+	for _, s := range d.slots {
+		if s.Slot == nil {
+			continue
+		}
+		d.cutHistory(s)
+		if s.was == nil || !sameSlot(s.was, s.Slot) {
+			d.add(cluster.PutSlot{Slot: s.Slot})
+		}
+	}
+	if update != d.job.Update {
+		d.add(cluster.SetUpdate{Job: d.job.Name, Update: update})
+	}
+}
+
+// cutHistory drops the oldest dead tasks of a slot beyond the job's limit.
+func (d *decision) cutHistory(s *slot) {
+	if s.status == unwanted && !d.job.Control.Stopped {
+		return // end drops them all
+	}
+	dead := 0
+	for i := len(s.tasks) - 1; i >= 0; i-- {
+		t := s.tasks[i]
+		if !t.dead || t.told {
+			continue
+		}
+		if dead++; dead > d.spec.HistoryLimit || t.Desired.State == cluster.DesiredRemove {
+			d.add(cluster.RemoveTask{Task: t.ID})
+		}
+	}
+}
+
+// leftovers ends what is left of a removed job: its tasks are to be forgotten as soon as they are dead, or at once if their node is down.
+func leftovers(v View, name string, now cluster.Time) Result {
+	var r Result
+	for _, s := range v.Slots(name) {
+		r.add(cluster.RemoveSlot{Job: name, Key: s.Key})
+	}
+	for t := range v.TasksOf(name) {
+		n := v.Node(t.Placement.Node)
+		switch {
+		case t.Dead() || t.ConditionOn(n).State != cluster.OK || !t.Placed():
+			r.add(cluster.RemoveTask{Task: t.ID})
+		case t.Desired.State.Before(cluster.DesiredRemove):
+			r.add(cluster.SetDesired{Task: t.ID, Desired: cluster.Desired{
+				State: cluster.DesiredRemove, Reason: "the job was removed", By: cluster.SourceCore, Since: now, Grace: -1,
+			}})
+		}
+	}
+	return r
+}

@@ -1,0 +1,138 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// task is a task with what follows from its node.
+type task struct {
+	*cluster.Task
+	node *cluster.Node
+	dead bool
+	lost bool // its node is down, and it is not dead
+	open bool // lost for long enough that the slot may have one more
+	up   bool
+	told bool // told to stop in this very decision
+}
+
+// live reports whether the task is wanted and may be running or come to run.
+func (t *task) live() bool { return t.Desired.State.Wanted() && !t.told && !t.dead && !t.lost }
+
+// stopping reports whether the task was told to stop and may still run, so that nothing may take its place.
+func (t *task) stopping() bool { return (!t.Desired.State.Wanted() || t.told) && !t.dead && !t.open }
+
+// status is what a job wants of a slot.
+type status uint8
+
+const (
+	wanted   status = iota
+	held            // starts nothing, keeps what is there
+	excluded        // limited to nodes all of which are refused: not wanted, and carries no stall
+	unwanted
+)
+
+// slot is a slot with its tasks and what was decided about it.
+type slot struct {
+	*cluster.Slot               // a copy; compared with was at the end
+	was           *cluster.Slot // nil: it is new
+	status        status
+	why           *cluster.Stall // with held: the reason
+	tasks         []*task
+	keep          *task // the one that stays; nil if none is up or coming up
+	next          *task // the standing replacement of a start-first move of keep
+	up            bool
+	created       bool // a task was created in this decision
+}
+
+// stale reports whether the slot should move to the job's newest task section.
+func (s *slot) stale(j *cluster.Job) bool {
+	if s.Done {
+		return false
+	}
+	if s.keep != nil {
+		return s.keep.SpecVersion != j.Control.SpecVersion
+	}
+	return s.SpecVersion != j.Control.SpecVersion
+}
+
+// counts reports whether the slot takes part in the budget.
+func (s *slot) counts() bool { return s.status == wanted && !s.Done }
+
+// pinned reports whether the slot is limited to one node.
+func (s *slot) pinned() bool { return len(s.Nodes) == 1 }
+
+func judgeTask(v View, t *cluster.Task, spec *cluster.JobSpec, now cluster.Time, wake func(time.Duration)) *task {
+	n := v.Node(t.Placement.Node)
+	out := &task{Task: t, node: n, dead: t.Dead()}
+	switch t.ConditionOn(n).State {
+	case cluster.Gone:
+		out.dead = true
+	case cluster.Lost:
+		out.lost = !out.dead
+	case cluster.OK:
+	}
+	if out.lost && spec.OnLost != cluster.LostWait {
+		left := spec.LostAfter - now.Sub(n.Status.Since)
+		out.open = left <= 0
+		wake(left)
+	}
+	out.up = !out.dead && t.Up(n)
+	return out
+}
+
+// judge reads a slot's tasks and finds the one that it keeps.
+func judge(v View, s *slot, spec *cluster.JobSpec, now cluster.Time, wake func(time.Duration)) {
+	for _, t := range v.SlotTasks(s.Job, s.Key) {
+		s.tasks = append(s.tasks, judgeTask(v, t, spec, now, wake))
+	}
+	for _, t := range s.tasks {
+		if t.live() && (s.keep == nil || better(s, t, s.keep, v)) {
+			s.keep = t
+		}
+	}
+	s.up = s.keep != nil && s.keep.up
+	if !s.up {
+		return
+	}
+	for _, t := range s.tasks {
+		if t != s.keep && t.live() && !t.up && t.CreatedRev > s.keep.CreatedRev {
+			s.next = t
+		}
+	}
+}
+
+// better reports whether t is to be kept rather than u: what is up, then what is not being moved, then the slot's version, then the oldest.
+func better(s *slot, t, u *task, v View) bool {
+	if t.up != u.up {
+		return t.up
+	}
+	if a, b := moving(v, t), moving(v, u); a != b {
+		return !a
+	}
+	if a, b := t.SpecVersion == s.SpecVersion, u.SpecVersion == s.SpecVersion; a != b {
+		return a
+	}
+	return t.CreatedRev < u.CreatedRev
+}
+
+// moving reports whether somebody wants the task to leave its node.
+func moving(v View, t *task) bool {
+	if !t.Placed() {
+		return false
+	}
+	if say := v.Says(t.Task).Transition; say.Strength == cluster.Voluntary || say.Strength == cluster.Forced {
+		return true
+	}
+	return drifts(v, v.Job(t.Job), t)
+}
+
+// drifts reports whether the task's node no longer meets the job's requirements, and the job moves such tasks.
+func drifts(v View, j *cluster.Job, t *task) bool {
+	if j == nil || j.Control.Spec.OnDrift == cluster.DriftKeep || !t.Placed() {
+		return false
+	}
+	w := v.Verdict(j, t.Placement.Node)
+	return w.Refused && w.Evicts
+}

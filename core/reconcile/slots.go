@@ -1,0 +1,218 @@
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// gather finds the slots that the job has and should have, and what is wanted of each, except for the choice of numbered slots (see mark).
+func (d *decision) gather() {
+	have := d.View.Slots(d.job.Name)
+	if d.spec.Numbered() {
+		for _, s := range have {
+			d.slots = append(d.slots, d.known(s))
+		}
+	} else {
+		d.gatherAnswered(have)
+	}
+	if d.job.Control.Stopped {
+		for _, s := range d.slots {
+			s.status, s.why = unwanted, nil
+		}
+	}
+}
+
+func (d *decision) known(s *cluster.Slot) *slot {
+	c := *s
+	out := &slot{Slot: &c, was: s}
+	if s.Unwanted {
+		out.status = unwanted
+	}
+	return out
+}
+
+func (d *decision) fresh(key cluster.SlotKey, nodes []cluster.NodeID, ends bool) *slot {
+	return &slot{Slot: &cluster.Slot{
+		Job: d.job.Name, Key: key, Created: d.rev, Nodes: nodes, Ends: ends,
+		Version: d.job.Control.Version, SpecVersion: d.job.Control.SpecVersion, SpentFor: d.job.Control.SpecVersion,
+		NotUpSince: d.now, NotUpWhy: cluster.NotUpNew,
+	}}
+}
+
+// gatherAnswered takes the slots from what the job's type said.
+func (d *decision) gatherAnswered(have []*cluster.Slot) {
+	a := d.View.Answer(d.job)
+	if a.Stall != nil {
+		st := *a.Stall
+		st.Subject = cluster.Subject{Kind: cluster.SubjectJob, ID: d.job.Name}
+		d.stall(st)
+	}
+	named := make(map[cluster.SlotKey]bool, len(a.Slots))
+	old := make(map[cluster.SlotKey]*cluster.Slot, len(have))
+	for _, s := range have {
+		old[s.Key] = s
+	}
+	for _, w := range a.Slots {
+		named[w.Key] = true
+		d.takeAnswered(w, old[w.Key], a.Stall)
+	}
+	for _, s := range have {
+		if named[s.Key] {
+			continue
+		}
+		out := d.known(s)
+		switch {
+		case !a.Known || !a.Fresh || a.Stall != nil:
+			out.status = held
+		default:
+			out.Unwanted, out.status = true, unwanted
+		}
+		d.slots = append(d.slots, out)
+	}
+	slices.SortStableFunc(d.slots, func(x, y *slot) int { return cmp.Compare(x.Key, y.Key) })
+}
+
+func (d *decision) takeAnswered(w WantedSlot, old *cluster.Slot, whole *cluster.Stall) {
+	st, why := d.limit(w)
+	if w.Stall != nil {
+		st, why = held, w.Stall
+	}
+	if whole != nil {
+		st, why = held, nil
+	}
+	if old == nil {
+		if st == wanted {
+			d.slots = append(d.slots, d.fresh(w.Key, w.Nodes, w.Ends))
+		} else if w.Stall != nil {
+			d.stallSlot(d.job.Name+"/"+string(w.Key), *w.Stall)
+		}
+		return
+	}
+	out := d.known(old)
+	out.Unwanted, out.Nodes, out.Ends = false, w.Nodes, w.Ends
+	out.status, out.why = st, why
+	d.slots = append(d.slots, out)
+}
+
+// limit says what the nodes to which a slot is limited make of it: excluded if filters refuse them all, held by the core if none of the others can be used or
+// judged now.
+func (d *decision) limit(w WantedSlot) (status, *cluster.Stall) {
+	if len(w.Nodes) == 0 {
+		return wanted, nil
+	}
+	var hold *cluster.Stall
+	refused := 0
+	for _, id := range w.Nodes {
+		n := d.Node(id)
+		if n == nil || n.Spec.Decommissioned {
+			refused++
+			continue
+		}
+		v := d.Verdict(d.job, id)
+		switch {
+		case v.Refused:
+			refused++
+		case !n.Usable():
+			hold = unusable(n)
+		case v.Pending:
+			hold = &cluster.Stall{Code: cluster.CodePluginPending, Message: "a filter has not judged node " + n.Spec.Name + " yet", Clears: "the filter answers"}
+		default:
+			return wanted, nil
+		}
+	}
+	if refused == len(w.Nodes) {
+		return excluded, nil
+	}
+	return held, hold
+}
+
+func unusable(n *cluster.Node) *cluster.Stall {
+	name := n.Spec.Name
+	switch {
+	case n.Status.State == cluster.NodeDown:
+		return &cluster.Stall{Code: cluster.CodeNodeDown, Message: "node " + name + " is down", Clears: name + " comes back"}
+	case n.Status.State == cluster.NodeSilent:
+		return &cluster.Stall{Code: cluster.CodeNodeSilent, Message: "node " + name + " is silent", Clears: name + " speaks again"}
+	case n.Spec.Availability == cluster.Drain:
+		return &cluster.Stall{Code: cluster.CodeNodeDraining, Message: "node " + name + " is drained", Clears: name + " is activated"}
+	}
+	return &cluster.Stall{Code: cluster.CodeNodePaused, Message: "node " + name + " is paused", Clears: name + " is activated"}
+}
+
+// mark chooses which numbered slots are wanted. Scaling down marks slots once, those not up first, then the highest; only scaling up takes a mark back.
+func (d *decision) mark() {
+	if !d.spec.Numbered() || d.job.Control.Stopped {
+		return
+	}
+	var in []*slot
+	for _, s := range d.slots {
+		if s.status == wanted {
+			in = append(in, s)
+		}
+	}
+	if surplus := len(in) - d.spec.Count; surplus > 0 {
+		slices.SortStableFunc(in, func(a, b *slot) int {
+			if a.up != b.up {
+				if b.up {
+					return -1
+				}
+				return 1
+			}
+			return -compareNumbers(a.Key, b.Key)
+		})
+		for _, s := range in[:surplus] {
+			s.Unwanted, s.status = true, unwanted
+		}
+		return
+	}
+	d.scaleUp(d.spec.Count - len(in))
+}
+
+// scaleUp makes n more slots wanted: the lowest numbers that are free.
+func (d *decision) scaleUp(n int) {
+	if n <= 0 {
+		return
+	}
+	have := make(map[cluster.SlotKey]*slot, len(d.slots))
+	for _, s := range d.slots {
+		have[s.Key] = s
+	}
+	for i := 1; n > 0; i++ {
+		key := cluster.SlotKey(strconv.Itoa(i))
+		s := have[key]
+		switch {
+		case s == nil:
+			d.slots = append(d.slots, d.fresh(key, nil, d.spec.Ends()))
+		case s.status == unwanted:
+			s.Unwanted, s.status = false, wanted
+		default:
+			continue
+		}
+		n--
+	}
+	slices.SortStableFunc(d.slots, func(a, b *slot) int { return compareNumbers(a.Key, b.Key) })
+}
+
+func compareNumbers(a, b cluster.SlotKey) int {
+	if d := cmp.Compare(len(a), len(b)); d != 0 {
+		return d
+	}
+	return cmp.Compare(a, b)
+}
+
+func (d *decision) stallSlot(id string, s cluster.Stall) {
+	s.Subject = cluster.Subject{Kind: cluster.SubjectSlot, ID: id}
+	d.stall(s)
+}
+
+// sameSlot reports whether nothing of a slot changed.
+func sameSlot(a, b *cluster.Slot) bool {
+	return slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Restarts, b.Restarts) &&
+		a.Job == b.Job && a.Key == b.Key && a.Created == b.Created && a.Ends == b.Ends && a.Unwanted == b.Unwanted && a.Held == b.Held &&
+		a.Version == b.Version && a.SpecVersion == b.SpecVersion && a.Backoff == b.Backoff && a.SpentFor == b.SpentFor && a.AvoidNode == b.AvoidNode &&
+		a.NotUpSince == b.NotUpSince && a.NotUpWhy == b.NotUpWhy && a.UpSince == b.UpSince && a.EverUp == b.EverUp && a.Done == b.Done &&
+		a.MovedBy == b.MovedBy && a.MovedIn == b.MovedIn && a.Counted == b.Counted
+}

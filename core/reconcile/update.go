@@ -1,0 +1,276 @@
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// beginUpdate takes up a newer version if there are slots to move to it, and what the operator said about pausing.
+func (d *decision) beginUpdate() cluster.Update {
+	u, c := d.job.Update, &d.job.Control
+	stale := 0
+	for _, s := range d.slots {
+		if s.status != unwanted && s.stale(d.job) {
+			stale++
+		}
+	}
+	if u.To != c.Version && stale > 0 {
+		u = cluster.Update{
+			State: cluster.Updating, From: d.comesFrom(u), To: c.Version, Started: d.now, Since: d.now, LastUp: d.now, Total: stale, Resumes: c.Resumes,
+		}
+		if v := d.job.VersionOf(c.Version); v != nil {
+			u.Rollback = strings.HasPrefix(v.Reason, cluster.AutoRollback)
+		}
+	}
+	switch {
+	case u.To == c.Version && c.Cancelled == c.Version:
+		d.enter(&u, cluster.UpdateCancelled, "cancelled by an operator")
+	case u.State == cluster.Updating && c.UpdateHold:
+		d.enter(&u, cluster.UpdatePaused, "paused by an operator")
+	case u.State == cluster.UpdatePaused && !c.UpdateHold && u.Resumes != c.Resumes:
+		d.enter(&u, cluster.Updating, "")
+		u.Failures, u.LastUp = 0, d.now
+	}
+	u.Resumes = c.Resumes
+	return u
+}
+
+// comesFrom returns the version that was in force before: that of the last update that came to its end, or of the one that this one cuts short.
+func (d *decision) comesFrom(u cluster.Update) uint64 {
+	switch u.State {
+	case cluster.Updating, cluster.UpdatePaused, cluster.UpdateCancelled:
+		return u.From
+	case cluster.UpdateCompleted, cluster.UpdateRolledBack:
+		return u.To
+	case cluster.UpdateNone:
+	}
+	for _, s := range d.slots {
+		if s.was != nil {
+			return s.Version
+		}
+	}
+	return 0
+}
+
+func (d *decision) enter(u *cluster.Update, st cluster.UpdateState, message string) {
+	if u.State != st {
+		u.State, u.Since, u.Message = st, d.now, message
+	}
+}
+
+// mayMove reports whether the update moves slots: also after it is complete, since slots that were held then follow at the same pace.
+func mayMove(u *cluster.Update) bool {
+	return u.State == cluster.Updating || u.State == cluster.UpdateCompleted || u.State == cluster.UpdateRolledBack
+}
+
+// updateWishes moves stale slots that are not up to the newest version at once, and returns a wish for each that is.
+func (d *decision) updateWishes(u *cluster.Update) []move {
+	for _, s := range d.slots {
+		if s.Slot != nil && s.status != unwanted {
+			d.watch(s, u)
+		}
+	}
+	d.checkFailures(u)
+	if !mayMove(u) {
+		return nil
+	}
+	var out []move
+	for _, s := range d.slots {
+		switch {
+		case s.Slot == nil || s.status != wanted || !s.stale(d.job):
+		case s.up:
+			if s.next == nil || s.next.SpecVersion != d.job.Control.SpecVersion {
+				out = append(out, move{
+					slot: s, cause: cluster.CauseUpdate, by: cluster.SourceCore, grace: -1,
+					reason: fmt.Sprintf("update to version %d", d.job.Control.Version),
+				})
+			}
+		default:
+			d.renew(s)
+		}
+	}
+	return out
+}
+
+// renew gives a slot that is not up the newest version, and ends what still comes up in it with an older one.
+func (d *decision) renew(s *slot) {
+	d.take(s)
+	for _, t := range s.tasks {
+		if t.live() && t.SpecVersion != d.job.Control.SpecVersion {
+			d.tell(t, cluster.DesiredShutdown, fmt.Sprintf("update to version %d", d.job.Control.Version), -1)
+			d.forget(s, t)
+		}
+	}
+}
+
+// take sets what the slot is to run to the job's newest version, and forgets what was spent on restarts of another.
+func (d *decision) take(s *slot) {
+	c := &d.job.Control
+	if s.SpecVersion != c.SpecVersion {
+		s.Restarts, s.Backoff, s.SpentFor, s.AvoidNode, s.EverUp = nil, 0, c.SpecVersion, "", false
+	}
+	s.Version, s.SpecVersion, s.MovedIn, s.Counted = c.Version, c.SpecVersion, c.Version, false
+}
+
+// takePlace moves a slot that is up: it holds one of the update's places until its new task is up and was watched.
+func (d *decision) takePlace(s *slot, u *cluster.Update) {
+	if s.MovedBy == cluster.MovedByUpdate && s.SpecVersion == d.job.Control.SpecVersion {
+		return
+	}
+	d.take(s)
+	s.MovedBy = cluster.MovedByUpdate
+	u.Moved++
+}
+
+// placeFree reports whether one more slot may move.
+func (d *decision) placeFree(u *cluster.Update) bool {
+	if !mayMove(u) {
+		return false
+	}
+	limit := d.spec.Update.Parallelism
+	if limit == 0 {
+		return true
+	}
+	for _, s := range d.slots {
+		if s.Slot != nil && s.status == wanted && (s.MovedBy == cluster.MovedByUpdate || s.MovedBy == cluster.MovedByMonitor) {
+			limit--
+		}
+	}
+	return limit > 0
+}
+
+// watch counts a failure of the slot's new task, and gives the slot's place back once it was up for long enough.
+func (d *decision) watch(s *slot, u *cluster.Update) {
+	if s.MovedIn != u.To || u.To == 0 {
+		return
+	}
+	if t := newest(s); t != nil && !s.Counted && u.State == cluster.Updating && t.dead && t.Desired.State.Wanted() && d.failedEarly(s, t) {
+		s.Counted = true
+		u.Failures++
+		u.Message = fmt.Sprintf("task %s %s: %s", t.ID, t.Observed.State, t.Observed.Err)
+	}
+	if s.MovedBy != cluster.MovedByMonitor {
+		return
+	}
+	if !s.up {
+		s.MovedBy = cluster.MovedByUpdate
+		return
+	}
+	left := d.spec.Update.Monitor + d.spec.Update.Delay - d.now.Sub(s.UpSince)
+	if left <= 0 {
+		s.MovedBy = ""
+	}
+	d.wakeIn(left)
+}
+
+// failedEarly reports whether a task ended by itself before it was up for as long as the update watches.
+func (d *decision) failedEarly(s *slot, t *task) bool {
+	switch t.Observed.State {
+	case cluster.Failed, cluster.Rejected:
+	case cluster.Complete:
+		if s.Ends {
+			return false
+		}
+	case cluster.ObservedNone, cluster.Accepted, cluster.Preparing, cluster.Starting, cluster.Running, cluster.Stopped:
+		return false
+	}
+	if t.Observed.Unknown || t.SpecVersion != d.job.Control.SpecVersion {
+		return false
+	}
+	return s.UpSince.IsZero() || t.Observed.At.Sub(s.UpSince) < d.spec.Update.Monitor
+}
+
+func newest(s *slot) *task {
+	if len(s.tasks) == 0 {
+		return nil
+	}
+	return s.tasks[len(s.tasks)-1]
+}
+
+// checkFailures does what the job says once too many new tasks failed, or none came up for too long.
+func (d *decision) checkFailures(u *cluster.Update) {
+	if u.State != cluster.Updating {
+		return
+	}
+	failed := u.Failures > 0 && float64(u.Failures) > d.spec.Update.MaxFailureRatio*float64(max(u.Total, 1))
+	why := fmt.Sprintf("%d of %d slots failed: %s", u.Failures, u.Total, u.Message)
+	if !failed && d.spec.Update.ProgressDeadline > 0 && d.progressing() {
+		left := d.spec.Update.ProgressDeadline - d.now.Sub(u.LastUp)
+		d.wakeIn(left)
+		failed, why = left <= 0, fmt.Sprintf("no slot came up for %s", d.spec.Update.ProgressDeadline)
+	}
+	if !failed {
+		return
+	}
+	switch {
+	case d.spec.Update.OnFailure == cluster.FailureContinue:
+	case d.spec.Update.OnFailure == cluster.FailureRollback && !u.Rollback && d.job.VersionOf(u.From) != nil:
+		d.Rollback, d.Why = u.From, why
+		d.enter(u, cluster.UpdatePaused, "rolling back: "+why)
+	default:
+		d.enter(u, cluster.UpdatePaused, why)
+	}
+}
+
+// progressing reports whether some slot that the update moved has not come up yet.
+func (d *decision) progressing() bool {
+	for _, s := range d.slots {
+		if s.Slot != nil && s.status == wanted && s.MovedBy == cluster.MovedByUpdate {
+			return true
+		}
+	}
+	return false
+}
+
+// endUpdate sees whether anything is left to move, and says what stands in the way.
+func (d *decision) endUpdate(u *cluster.Update) {
+	left, waiting, heldBack := 0, 0, 0
+	for _, s := range d.slots {
+		switch {
+		case s.Slot == nil || s.status == unwanted || s.status == excluded || s.Done:
+		case s.status == held:
+			if s.stale(d.job) {
+				heldBack++
+			}
+		case s.MovedBy == cluster.MovedByUpdate || s.MovedBy == cluster.MovedByMonitor || s.stale(d.job):
+			left++
+		case !s.up:
+			waiting++
+		}
+	}
+	switch u.State {
+	case cluster.Updating:
+		u.Waiting = waiting + heldBack
+		if left > 0 {
+			break
+		}
+		done := cluster.UpdateCompleted
+		if u.Rollback {
+			done = cluster.UpdateRolledBack
+		}
+		d.enter(u, done, completed(waiting, heldBack))
+	case cluster.UpdatePaused:
+		d.stall(cluster.Stall{
+			Subject: cluster.Subject{Kind: cluster.SubjectUpdate, ID: d.job.Name}, Code: cluster.CodeUpdatePaused,
+			Message: fmt.Sprintf("update to version %d is paused: %s", u.To, u.Message),
+			Clears:  "job resume, job rollback, or a new version",
+		})
+	case cluster.UpdateNone, cluster.UpdateCompleted, cluster.UpdateRolledBack, cluster.UpdateCancelled:
+	}
+}
+
+func completed(waiting, heldBack int) string {
+	out := "completed"
+	if waiting > 0 {
+		out += fmt.Sprintf(", %d waiting", waiting)
+	}
+	if heldBack > 0 {
+		out += fmt.Sprintf(", %d held", heldBack)
+	}
+	return out
+}
+
+func (d *decision) wakeIn(left time.Duration) { d.Result.wakeIn(left) }
