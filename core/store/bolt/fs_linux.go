@@ -1,0 +1,27 @@
+package bolt
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// checkFilesystem refuses file systems that may lose what they acknowledged, or lock for one machine only.
+func checkFilesystem(dir string) error {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return fmt.Errorf("look at the file system of %s: %w", dir, err)
+	}
+	var name string
+	switch uint32(s.Type) { //nolint:gosec // magic numbers have 32 bits, whatever the field's type
+	case unix.NFS_SUPER_MAGIC:
+		name = "NFS"
+	case unix.FUSE_SUPER_MAGIC:
+		name = "FUSE"
+	case unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC:
+		name = "SMB"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s is on %s, which may lose acknowledged writes: use a directory on a local disk", dir, name)
+}
