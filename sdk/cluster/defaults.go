@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The values that a job has where its user said nothing. docs of the job language and WithDefaults rest on them.
+// The values that a job has where its user said nothing.
 const (
 	DefaultCount            = 1
 	DefaultPriority         = 50

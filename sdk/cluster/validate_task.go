@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"path"
 	"slices"
@@ -79,8 +78,8 @@ func (c *checker) size(t *TaskSpec) {
 		n += len(arg)
 	}
 	for _, m := range []map[string]string{t.Env, t.Config} {
-		for k, v := range m {
-			n += len(k) + len(v)
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			n += len(k) + len(m[k])
 		}
 	}
 	if n > MaxDescribing {
@@ -164,26 +163,36 @@ func (c *checker) httpCheck(address string) {
 }
 
 func (c *checker) tcpCheck(address string) {
-	_, port, err := net.SplitHostPort(withoutReferences(address))
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
+	host, port, found := cutLast(withoutReferences(address), ":")
+	_, err := strconv.ParseUint(port, 10, 16)
+	if !found || host == "" || err != nil {
 		c.add("task.health.tcp", "Not a TCP address", "%q must be like 127.0.0.1:8080.", address)
 	}
 }
 
-// withoutReferences puts a number in the place of each ${NAME}, which the agent replaces by a value of the task's environment.
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// withoutReferences puts a digit in the place of each $NAME and ${NAME}, which stand for variables of the task's environment that are known only when it
+// runs, such as $SETPOINT_PORT_http.
 func withoutReferences(text string) string {
+	var out strings.Builder
 	for {
-		before, rest, found := strings.Cut(text, "${")
+		before, rest, found := strings.Cut(text, "$")
+		out.WriteString(before)
 		if !found {
-			return text
+			return out.String()
 		}
-		_, after, closed := strings.Cut(rest, "}")
-		if !closed {
-			return text
+		out.WriteByte('1')
+		if inBraces, ok := strings.CutPrefix(rest, "{"); ok {
+			_, text, _ = strings.Cut(inBraces, "}")
+			continue
 		}
-		text = before + "1" + after
+		text = strings.TrimLeftFunc(rest, func(r rune) bool { return isAlnum(r) || r == '_' })
 	}
 }
