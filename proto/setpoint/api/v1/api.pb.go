@@ -91,9 +91,9 @@ func (x *ErrorDetail) GetProblems() []*Problem {
 // One mistake in what was sent.
 type Problem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // such as task.ports[0].name
-	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	Hint          string                 `protobuf:"bytes,3,opt,name=hint,proto3" json:"hint,omitempty"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`       // the way through the job's blocks, such as task.resources.cpu; empty if there is none
+	Summary       string                 `protobuf:"bytes,2,opt,name=summary,proto3" json:"summary,omitempty"` // what is wrong, one line
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`   // why, and what to do
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -135,16 +135,16 @@ func (x *Problem) GetPath() string {
 	return ""
 }
 
-func (x *Problem) GetMessage() string {
+func (x *Problem) GetSummary() string {
 	if x != nil {
-		return x.Message
+		return x.Summary
 	}
 	return ""
 }
 
-func (x *Problem) GetHint() string {
+func (x *Problem) GetDetail() string {
 	if x != nil {
-		return x.Hint
+		return x.Detail
 	}
 	return ""
 }
@@ -2764,11 +2764,11 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\vErrorDetail\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04hint\x18\x02 \x01(\tR\x04hint\x124\n" +
-	"\bproblems\x18\x03 \x03(\v2\x18.setpoint.api.v1.ProblemR\bproblems\"K\n" +
+	"\bproblems\x18\x03 \x03(\v2\x18.setpoint.api.v1.ProblemR\bproblems\"O\n" +
 	"\aProblem\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
-	"\x04hint\x18\x03 \x01(\tR\x04hint\"\x12\n" +
+	"\asummary\x18\x02 \x01(\tR\asummary\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"\x12\n" +
 	"\x10GetStatusRequest\"\x8a\x05\n" +
 	"\x11GetStatusResponse\x12\x1d\n" +
 	"\n" +
