@@ -30,7 +30,7 @@ help: ## This list
 
 .PHONY: build
 build: ## Build bin/setpoint
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/setpoint ./cmd/setpoint
+	go build -ldflags '$(LDFLAGS)' -o bin/setpoint ./cmd/setpoint
 
 .PHONY: run
 run: build ## Build, start a cluster of three nodes on this machine, run examples/jobs, show what happens
