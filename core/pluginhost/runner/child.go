@@ -249,7 +249,7 @@ func (c *child) exitStatus() ExitStatus {
 	return c.status
 }
 
-// ended waits up to d for the process to end, and reports whether it did.
+// endsWithin waits up to d for the process to end, and reports whether it did.
 func (c *child) endsWithin(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

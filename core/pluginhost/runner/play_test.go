@@ -13,12 +13,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -35,6 +36,22 @@ func serve(version int) {
 		HandshakeConfig:  handshake(),
 		VersionedPlugins: map[int]plugin.PluginSet{version: {"silent": silent{}}},
 		GRPCServer:       plugin.DefaultGRPCServer,
+	})
+}
+
+// serveAndThen serves, and acts when the first call has come, which is well after the handshake.
+func serveAndThen(act func()) {
+	var once sync.Once
+	first := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		once.Do(act)
+		return handle(ctx, req)
+	}
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig:  handshake(),
+		VersionedPlugins: map[int]plugin.PluginSet{1: {"silent": silent{}}},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(opts, grpc.UnaryInterceptor(first))...)
+		},
 	})
 }
 
@@ -86,24 +103,15 @@ func playPlugin(mode string, args []string) {
 		serve(1)
 	case "flood-after":
 		stdout := os.Stdout // serve replaces it
-		go func() {
-			for range 200 { // well after the handshake, which is written before the first call is answered
-				time.Sleep(time.Millisecond)
-			}
+		serveAndThen(func() {
 			_, err := stdout.Write(bytes.Repeat([]byte("y"), 4<<20))
 			publish(args[0], fmt.Sprint(err))
-		}()
-		serve(1)
+		})
 	case "print-later": // through what go-plugin has made of stdout and stderr
-		go func() {
-			before := os.Stdout
-			for os.Stdout == before {
-				time.Sleep(time.Millisecond)
-			}
+		serveAndThen(func() {
 			fmt.Println("from stdout")
 			fmt.Fprintln(os.Stderr, `{"@level":"warn","@message":"from stderr","size":3}`)
-		}()
-		serve(1)
+		})
 	case "close-stdout":
 		_ = os.Stdout.Close()
 		forever()

@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
@@ -71,15 +73,16 @@ func (p *Process) Ping(ctx context.Context) error {
 // should finish first must be asked for before.
 func (p *Process) Shutdown(ctx context.Context) error {
 	err := p.rpc.Conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
-	if err != nil {
+	if err != nil && status.Code(err) != codes.Unavailable { // it cuts this call too
 		return fmt.Errorf("ask plugin %s to shut down: %w", p.child.command.Name, err)
 	}
 	return nil
 }
 
 // Stop ends the process: polite (which may be nil) asks it to, for at most grace; then the process group gets SIGTERM, with 2 s or
-// grace to follow, whichever is less; then SIGKILL. If polite fails, or ctx ends, the next step begins at once. Stop returns when
-// Done is closed, or ErrStillAlive if the process survives SIGKILL for 5 s. It may be called more than once.
+// grace to follow, whichever is less; then SIGKILL. If polite fails, or ctx ends, the next step begins at once; a lost connection
+// (codes.Unavailable) does not count as failing. Stop returns when Done is closed, or ErrStillAlive if the process survives
+// SIGKILL for 5 s. It may be called more than once.
 func (p *Process) Stop(ctx context.Context, grace time.Duration, polite func(context.Context) error) error {
 	p.child.expectExit()
 	by := p.stop(ctx, grace, polite)
@@ -125,11 +128,8 @@ func (p *Process) askToEnd(ctx context.Context, grace time.Duration, polite func
 		case <-ctx.Done():
 			return false
 		case err := <-answer:
-			if err != nil {
-				// The answer is lost if the plugin ends before it is sent, so this may be success.
-				if p.child.endsWithin(min(grace, drainTime)) {
-					return true
-				}
+			// A plugin that ends may take its answer with it: a lost connection is no refusal.
+			if err != nil && status.Code(err) != codes.Unavailable {
 				p.log.Warn("plugin refused to stop", "error", err)
 				return false
 			}
@@ -143,12 +143,12 @@ func (p *Process) watch(cleanUp func()) {
 	<-p.child.done
 	_ = p.rpc.Close()
 	cleanUp()
-	status := p.child.exitStatus()
+	exit := p.child.exitStatus()
 	level := hclog.Warn
-	if status.Requested {
+	if exit.Requested {
 		level = hclog.Info
 	}
-	p.log.Log(level, "plugin process ended", "how", status.String(), "requested", status.Requested)
+	p.log.Log(level, "plugin process ended", "how", exit.String(), "requested", exit.Requested)
 	close(p.done)
 }
 
