@@ -39,8 +39,9 @@ func (b *Backend) Commit(ctx context.Context, batch store.Batch) error {
 		return err
 	}
 	packed, records := encodeBatch(batch)
-	err = b.append(batch, packed, records, b.folder.plan(records, len(packed)))
-	if err != nil && b.full(err) && b.shed() {
+	plan := b.folder.plan(records, len(packed))
+	err = b.append(batch, packed, records, plan)
+	if err != nil && b.full(err) && (b.shed() || len(plan.keys) > 0) {
 		err = b.append(batch, packed, records, slice{}) // without folding, which takes space too
 	}
 	switch {

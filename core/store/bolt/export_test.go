@@ -1,5 +1,16 @@
 package bolt
 
+import (
+	"encoding/binary"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+)
+
 // Quick makes commits cheap for tests that do not cut the power: no fdatasync.
 func (o Options) Quick() Options {
 	o.noSync = true
@@ -10,4 +21,57 @@ func (o Options) Quick() Options {
 func (o Options) Folding(keys, bytes, batches int) Options {
 	o.fold = foldLimits{keys: keys, bytes: bytes, batches: batches}
 	return o
+}
+
+// PutFormat makes a file look as if another version of the program had written it.
+func PutFormat(tx *bbolt.Tx, writer, least uint32) error {
+	return putMeta(tx, metaFormat, binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, writer), least))
+}
+
+// MakeReadOnly puts a descriptor that cannot be written in the place of the file's, so that commits fail, and returns what undoes that.
+func MakeReadOnly(t *testing.T, b *Backend) (restore func()) {
+	t.Helper()
+	fd := descriptor(t, b.path)
+	keep, err := unix.Dup(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readOnly, err := os.Open(b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Dup2(int(readOnly.Fd()), fd); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := unix.Dup2(keep, fd); err != nil {
+			t.Error(err)
+		}
+		if err := unix.Close(keep); err != nil {
+			t.Error(err)
+		}
+		if err := readOnly.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// descriptor finds the one open file of that name in this process.
+func descriptor(t *testing.T, path string) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skipf("no list of descriptors: %v", err)
+	}
+	for _, e := range entries {
+		if name, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(name, path) {
+			fd, err := strconv.Atoi(e.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fd
+		}
+	}
+	t.Fatalf("%s is not open", path)
+	return -1
 }
