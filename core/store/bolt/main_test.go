@@ -2,6 +2,7 @@ package bolt_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 			exit(holdUntilKilled(os.Args[2]))
 		}
 	}
+	flag.Bool("update-golden", false, "write the golden file")
 	goleak.VerifyTestMain(m)
 }
 
