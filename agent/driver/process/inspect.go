@@ -188,12 +188,22 @@ func (d *Driver) settle(ctx context.Context, h driver.Handle) error {
 	if err != nil || s.state != driver.StateOrphaned {
 		return err
 	}
+	lock, err := dir.tryLock()
+	if errors.Is(err, os.ErrNotExist) { // strays; there is nowhere to write and nobody who waits
+		_, err := d.killLeft(ctx, dir, s.shim)
+		return err
+	}
+	if err != nil || lock == nil { // without the lock somebody else settles it
+		return err
+	}
+	defer lock.Close()
+	var done driver.Exit
+	if ended, err := readRecord(dir.exit(), &done); ended || err != nil {
+		return err // somebody else was faster
+	}
 	killed, err := d.killLeft(ctx, dir, s.shim)
 	if err != nil {
 		return err
-	}
-	if _, err := os.Stat(string(dir)); errors.Is(err, os.ErrNotExist) {
-		return nil // strays; there is nowhere to write and nobody who waits
 	}
 	exit := driver.Exit{Code: driver.ExitUnknown, Started: s.shim.Started, Finished: time.Now(), Err: s.message}
 	if killed > 0 {
@@ -202,24 +212,29 @@ func (d *Driver) settle(ctx context.Context, h driver.Handle) error {
 	return writeRecord(dir.exit(), exit, true)
 }
 
-// killLeft kills every process of a task that no shim watches: its first process, what descends from it, and what carries its mark.
+// killLeft kills every process of a task that no shim watches: its first process, what descends from it, and what carries its mark. It
+// returns how many these were once two looks in a row found none, since a process that is just executing a program shows no mark.
 func (d *Driver) killLeft(ctx context.Context, dir taskDir, record shimRecord) (int, error) {
 	killed := make(map[identity]bool)
 	pause := time.Millisecond
-	for end := time.Now().Add(killTimeout); ; {
+	clean := 0
+	for end := time.Now().Add(killTimeout); clean < 2; {
 		left, err := d.left(dir, record)
 		if err != nil {
 			return 0, err
 		}
-		if len(left) == 0 {
-			return len(killed), nil
-		}
-		if time.Now().After(end) {
-			return 0, fmt.Errorf("%d orphaned processes could not be killed within %v", len(left), killTimeout)
-		}
 		for _, id := range left {
 			killed[id] = true
 			id.signal(d.boot, unix.SIGKILL)
+		}
+		clean++
+		for id := range killed { // one that is dying shows no mark either
+			if id.alive(d.boot) {
+				clean = 0
+			}
+		}
+		if time.Now().After(end) {
+			return 0, fmt.Errorf("%d orphaned processes were killed, and some are still there after %v", len(killed), killTimeout)
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return 0, err
@@ -227,6 +242,7 @@ func (d *Driver) killLeft(ctx context.Context, dir taskDir, record shimRecord) (
 		d.reap(dir)
 		pause = min(2*pause, 100*time.Millisecond)
 	}
+	return len(killed), nil
 }
 
 func (d *Driver) left(dir taskDir, record shimRecord) ([]identity, error) {

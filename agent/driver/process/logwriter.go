@@ -104,6 +104,7 @@ func newLogWriter(dir string, s driver.Stream, limits LogLimits) *logWriter {
 func (w *logWriter) copyFrom(r io.Reader, now func() time.Time) {
 	buf := make([]byte, maxLineBytes)
 	fill := 0
+	cut := false // the last line written goes on
 	for {
 		n, err := r.Read(buf[fill:])
 		at := now()
@@ -114,13 +115,13 @@ func (w *logWriter) copyFrom(r io.Reader, now func() time.Time) {
 				break
 			}
 			w.line(at, lineFull, line)
-			rest = after
+			rest, cut = after, false
 		}
-		switch {
-		case len(rest) == len(buf):
+		if len(rest) == len(buf) {
 			w.line(at, linePart, rest)
-			rest = nil
-		case err != nil && len(rest) > 0:
+			rest, cut = nil, true
+		}
+		if err != nil && (len(rest) > 0 || cut) {
 			w.line(at, lineFull, rest)
 		}
 		w.flush()

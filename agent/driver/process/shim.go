@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -42,6 +43,10 @@ func ShimMain(args []string) int {
 	}
 	unix.CloseOnExec(readyFD)
 	unix.CloseOnExec(lockFD)
+	if err := closeInherited(); err != nil {
+		fmt.Fprintln(os.Stderr, "shim: close inherited descriptors:", err)
+		return 1
+	}
 	unix.Umask(0o022)
 	ready := os.NewFile(readyFD, "ready")
 	s := &shim{dir: taskDir(args[0]), stops: make(chan stopOrder), exited: make(chan struct{})}
@@ -50,6 +55,26 @@ func ShimMain(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// closeInherited closes what the agent itself was born with and passed on unknowingly. Go marks all that it opens to be closed on exec, so
+// what is not marked was not opened by this program.
+func closeInherited() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= lockFD {
+			continue
+		}
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd) // an error leaves nothing to do
+		}
+	}
+	return nil
 }
 
 // A shim watches one task.
