@@ -281,3 +281,45 @@ func TestFileStaysSmall(t *testing.T) {
 		t.Errorf("after as many commits again the file grew from %d to %d bytes: %+v", half, s.FileBytes, s)
 	}
 }
+
+func TestCompact(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	opts := bolt.Options{Retention: store.Retention{Revisions: 10}}.Quick().Folding(100, 1<<20, 20)
+	b, _, _ := open(t, path, opts)
+	for r := uint64(1); r <= 200; r++ {
+		commit(t, b, turn(r, fmt.Sprintf("key/%d", r), strings.Repeat("x", 10_000)))
+	}
+	for r := uint64(201); r <= 390; r++ {
+		commit(t, b, turn(r, fmt.Sprintf("key/%d", r-200), ""))
+	}
+	var inUse *store.InUseError
+	if _, _, err := bolt.Compact(t.Context(), path); !errors.As(err, &inUse) {
+		t.Errorf("compact of a file in use: %v, want an InUseError", err)
+	}
+	closed(t, b)
+	held, batches, err := contents(t.Context(), path)
+	if err != nil || len(held) != 10 {
+		t.Fatalf("%d records, %v; want 10", len(held), err)
+	}
+	before, after, err := bolt.Compact(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after != info.Size() || after >= before/2 || info.Mode().Perm() != 0o600 {
+		t.Errorf("from %d to %d bytes, the file has %d and mode %v", before, after, info.Size(), info.Mode())
+	}
+	if report, err := bolt.Check(t.Context(), path); err != nil || !report.Clean || report.Records != 10 || report.Head.Revision != 390 || report.Bytes != after {
+		t.Errorf("check: %+v, %v", report, err)
+	}
+	gotHeld, gotBatches, err := contents(t.Context(), path)
+	if err != nil || !maps.Equal(gotHeld, held) || !sameBatches(gotBatches, batches) {
+		t.Errorf("the contents are not what they were: %v", err)
+	}
+	if left, err := filepath.Glob(path + ".*"); err != nil || len(left) > 0 {
+		t.Errorf("files left behind: %v, %v", left, err)
+	}
+}

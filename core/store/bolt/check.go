@@ -25,50 +25,62 @@ type Report struct {
 //
 // Errors: *store.InUseError, *store.FormatError, *store.CorruptError, those of the operating system.
 func Check(ctx context.Context, path string) (Report, error) {
+	db, r, err := openChecked(ctx, path)
+	if err != nil {
+		return Report{}, err
+	}
+	return r, db.Close()
+}
+
+// openChecked opens an existing file for reading only and checks all of it. It stays locked until the database is closed.
+func openChecked(ctx context.Context, path string) (*bbolt.DB, Report, error) {
 	if _, err := os.Stat(path); err != nil {
-		return Report{}, fmt.Errorf("check store: %w", err)
+		return nil, Report{}, fmt.Errorf("check store: %w", err)
 	}
 	f, fresh, err := openLocked(path)
 	if err != nil {
-		return Report{}, err
+		return nil, Report{}, err
 	}
-	defer f.Close() // nothing was written; a second close, after bbolt's, does nothing
-	if fresh {
-		return Report{}, fmt.Errorf("check store: %s: %w", path, os.ErrNotExist)
+	if fresh { // it went away in between
+		return nil, Report{}, errors.Join(fmt.Errorf("check store: %s: %w", path, os.ErrNotExist), f.Close())
 	}
-	var r Report
+	r := Report{}
 	if r.Clean, err = prepare(f, nil); err != nil {
-		return Report{}, err
+		return nil, Report{}, errors.Join(err, f.Close())
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return Report{}, fmt.Errorf("stat %s: %w", path, err)
+		return nil, Report{}, errors.Join(fmt.Errorf("stat %s: %w", path, err), f.Close())
 	}
 	r.Bytes = info.Size()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
 		ReadOnly: true,
 		OpenFile: func(string, int, os.FileMode) (*os.File, error) { return f, nil },
 	})
-	if err != nil {
-		return Report{}, fmt.Errorf("open %s: %w", path, err)
+	if err != nil { // bbolt has closed the file
+		return nil, Report{}, fmt.Errorf("open %s: %w", path, err)
 	}
-	err = db.View(func(tx *bbolt.Tx) error { return r.read(ctx, path, tx) })
-	return r, errors.Join(err, db.Close())
+	if err := db.View(func(tx *bbolt.Tx) error { return r.read(ctx, path, tx) }); err != nil {
+		return nil, Report{}, errors.Join(err, db.Close())
+	}
+	return db, r, nil
 }
 
+// read checks the records, and counts them.
 func (r *Report) read(ctx context.Context, path string, tx *bbolt.Tx) error {
 	m, err := readMeta(path, tx)
 	if err != nil {
 		return err
 	}
+	records := 0
 	l := loader{ctx: ctx, file: path, meta: m, put: func(store.Record) error {
-		r.Records++
+		records++
 		return nil
 	}}
 	if err := l.load(tx); err != nil {
 		return err
 	}
-	r.Head, r.Batches = m.head, l.history.Len()
+	r.Head, r.Records, r.Batches = m.head, records, l.history.Len()
 	r.Head.Oldest = l.history.Oldest()
 	return nil
 }

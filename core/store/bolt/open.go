@@ -37,7 +37,10 @@ func Open(path string, opts Options) (*Backend, error) {
 		if b.db != nil {
 			return nil, errors.Join(err, removed, b.db.Close())
 		}
-		return nil, errors.Join(err, removed, f.Close())
+		if closing := f.Close(); !errors.Is(closing, os.ErrClosed) { // by bbolt, which may have come as far as owning it
+			err = errors.Join(err, closing)
+		}
+		return nil, errors.Join(err, removed)
 	}
 	return b, nil
 }
@@ -87,7 +90,7 @@ func prepare(f *os.File, progress func(done, total int64)) (clean bool, err erro
 	return checkPages(f.Name(), f, info.Size())
 }
 
-// openBolt hands an open and locked file to bbolt, which owns it from then on if there is no error.
+// openBolt hands an open and locked file to bbolt, which owns it from then on, and closes it if there is an error.
 func openBolt(f *os.File, opts Options) (*bbolt.DB, error) {
 	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
 		Timeout:        lockWait, // never needed: the lock is this very file's
