@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"debug/elf"
@@ -166,14 +167,18 @@ func (e *executable) readStamp() (stamp, error) {
 	return stamp{size: st.Size, ctimeSec: int64(st.Ctim.Sec), ctimeNsec: int64(st.Ctim.Nsec)}, nil
 }
 
-// unchanged fails if the file was written to since it was hashed.
+// unchanged fails if what runs is not what was hashed. To be called once the process runs, when nobody can write to the file.
 func (e *executable) unchanged() error {
 	if e.sealed {
 		return nil
 	}
 	now, err := e.readStamp()
-	if err == nil && now != e.stamp {
-		err = errors.New("the file changed while it was being started")
+	if err == nil && now != e.stamp { // written to, or only unlinked or renamed
+		sum := sha256.New()
+		_, err = io.Copy(sum, io.NewSectionReader(e.file, 0, now.size))
+		if err == nil && !bytes.Equal(sum.Sum(nil), e.digest[:]) {
+			err = errors.New("the file changed while it was being started")
+		}
 	}
 	if err != nil {
 		return refuse(StepVerify, err.Error(), "install plugins by renaming a finished file into place", err)

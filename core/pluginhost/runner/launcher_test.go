@@ -81,6 +81,7 @@ func TestFileChangesBetweenHashAndRun(t *testing.T) {
 	}{
 		"replaced, pinned":       {true, rename, true},
 		"overwritten, pinned":    {true, overwrite, true},
+		"replaced, no digest":    {false, rename, true},
 		"overwritten, no digest": {false, overwrite, false},
 	}
 	for name, c := range cases {
@@ -88,8 +89,9 @@ func TestFileChangesBetweenHashAndRun(t *testing.T) {
 			l, _ := newLauncher(t)
 			cmd := play("serve").withDefaults()
 			cmd.Path = copySelf(t)
+			digest := digestOf(t, cmd.Path)
 			if c.pinned {
-				cmd.SHA256 = digestOf(t, cmd.Path)
+				cmd.SHA256 = digest
 			}
 			child, err := l.newChild(cmd, protocol(1))
 			if err != nil {
@@ -101,8 +103,8 @@ func TestFileChangesBetweenHashAndRun(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if digest := p.Digest(); string(digest[:]) != string(cmd.SHA256) {
-					t.Errorf("digest %x, want %x", digest, cmd.SHA256)
+				if got := p.Digest(); string(got[:]) != string(digest) {
+					t.Errorf("digest %x, want %x", got, digest)
 				}
 				return
 			}

@@ -121,7 +121,7 @@ func playPlugin(mode string, args []string) {
 		os.Exit(code)
 	case "panic":
 		panic("boom")
-	case "exit-after-handshake":
+	case "exit-before-handshake":
 		plugin.Serve(&plugin.ServeConfig{
 			HandshakeConfig:  handshake(),
 			VersionedPlugins: map[int]plugin.PluginSet{1: {}},
@@ -152,7 +152,7 @@ func playPlugin(mode string, args []string) {
 		}
 		fmt.Printf("1|1|unix|%s/s|grpc|\n", socketDir)
 		forever()
-	case "freeze-after-handshake":
+	case "freeze-after-handshake", "end-after-handshake":
 		l, err := net.Listen("unix", filepath.Join(socketDir, "s"))
 		if err != nil {
 			os.Exit(97)
@@ -162,7 +162,9 @@ func playPlugin(mode string, args []string) {
 			os.Exit(96)
 		}
 		fmt.Printf("1|1|unix|%s|grpc|%s\n", l.Addr(), base64.RawStdEncoding.EncodeToString(id.config.Certificates[0].Certificate[0]))
-		forever()
+		if mode == "freeze-after-handshake" {
+			forever()
+		}
 	case "host":
 		playHost(args[0], args[1])
 	}

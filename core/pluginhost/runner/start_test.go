@@ -60,7 +60,7 @@ func TestStartFailures(t *testing.T) {
 	}{
 		"exits 0":       {cmd: play("exit", "0"), step: StepHandshake, is: ErrExited, texts: []string{"exited with status 0"}},
 		"exits 3":       {cmd: play("exit", "3", "no licence", "bye"), step: StepHandshake, is: ErrExited, texts: []string{"exited with status 3", `no licence\nbye`}},
-		"exits late":    {cmd: play("exit-after-handshake"), step: StepHandshake, is: ErrExited, texts: []string{"exited with status 5"}},
+		"exits late":    {cmd: play("exit-before-handshake"), step: StepHandshake, is: ErrExited, texts: []string{"exited with status 5"}},
 		"panics":        {cmd: play("panic"), step: StepHandshake, is: ErrExited, texts: []string{"exited with status 2", "panic: boom"}},
 		"closes stdout": {cmd: play("close-stdout"), step: StepHandshake, is: ErrHandshake, texts: []string{"closed stdout without a handshake"}},
 		"garbage": {
@@ -76,6 +76,9 @@ func TestStartFailures(t *testing.T) {
 		"freezes": {
 			cmd: play("freeze-after-handshake"), timeout: 2 * time.Second, step: StepConnect, is: ErrTimeout,
 			texts: []string{"does not answer on its socket"},
+		},
+		"ends at once": {
+			cmd: play("end-after-handshake"), step: StepConnect, is: ErrExited, texts: []string{"exited with status 0 before it had answered"},
 		},
 		"no certificate":    {cmd: play("no-certificate"), step: StepHandshake, is: ErrHandshake, texts: []string{"offers no TLS certificate"}},
 		"tcp":               {cmd: play("print", "1|1|tcp|127.0.0.1:1|grpc|\n"), step: StepHandshake, is: ErrHandshake, texts: []string{"listens on tcp"}},

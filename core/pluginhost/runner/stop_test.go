@@ -206,7 +206,7 @@ func TestManyLivesLeaveNothing(t *testing.T) {
 	l, _ := newLauncher(t)
 	life := func(i int) {
 		t.Helper()
-		switch i % 5 {
+		switch i % 6 {
 		case 0:
 			p := start(t, l, play("serve"))
 			if err := p.Stop(t.Context(), 10*time.Second, p.Shutdown); err != nil {
@@ -228,16 +228,20 @@ func TestManyLivesLeaveNothing(t *testing.T) {
 				t.Fatal("started")
 			}
 		case 4:
-			if _, err := l.Start(t.Context(), play("exit-after-handshake"), protocol(1)); err == nil {
+			if _, err := l.Start(t.Context(), play("exit-before-handshake"), protocol(1)); err == nil {
+				t.Fatal("started")
+			}
+		case 5:
+			if _, err := l.Start(t.Context(), play("end-after-handshake"), protocol(1)); err == nil {
 				t.Fatal("started")
 			}
 		}
 	}
-	for i := range 5 {
+	for i := range 6 {
 		life(i)
 	}
 	descriptors, children := count(t, "/proc/self/fd/*"), childrenOf(t)
-	for i := range 50 {
+	for i := range 54 {
 		life(i)
 	}
 	eventually(t, "descriptors are closed", func() bool { return count(t, "/proc/self/fd/*") <= descriptors })
