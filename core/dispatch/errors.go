@@ -1,0 +1,65 @@
+package dispatch
+
+import (
+	"errors"
+
+	"connectrpc.com/connect"
+
+	"github.com/setpointd/setpoint/core/engine"
+	"github.com/setpointd/setpoint/core/pki"
+)
+
+// How sessions end that nothing is wrong with.
+var (
+	errStopping   = errors.New("the server is stopping")
+	errSuperseded = errors.New("a newer session of this node has begun")
+	errLeft       = errors.New("the node was told to leave")
+	errHungUp     = errors.New("the agent ended the session")
+)
+
+// ErrNoSession is returned for a node whose agent has no session with this server.
+var ErrNoSession = errors.New("the node's agent is not connected")
+
+// ErrLogsBusy is returned when a node serves as many log streams as it may.
+var ErrLogsBusy = errors.New("too many log streams are open on the node")
+
+// ErrLogsSlow ends a log stream whose reader did not take what came.
+var ErrLogsSlow = errors.New("the log was not read as fast as it came; ask for fewer lines")
+
+// asConnect gives an error the code by which a client can tell what to do.
+func asConnect(err error) error {
+	var coded *connect.Error
+	if err == nil || errors.As(err, &coded) {
+		return err
+	}
+	return connect.NewError(codeOf(err), err)
+}
+
+func codeOf(err error) connect.Code {
+	var op *engine.OpError
+	switch {
+	case errors.As(err, &op):
+		return codeOfKind(op.Kind)
+	case errors.Is(err, errStopping), errors.Is(err, engine.ErrStopped):
+		return connect.CodeUnavailable
+	case errors.Is(err, errSuperseded):
+		return connect.CodeAborted
+	case errors.Is(err, pki.ErrTokenRefused), errors.Is(err, pki.ErrTokenExpired), errors.Is(err, pki.ErrNoCertificate):
+		return connect.CodeUnauthenticated
+	}
+	return connect.CodeInternal
+}
+
+func codeOfKind(kind engine.Kind) connect.Code {
+	switch kind {
+	case engine.NotFound:
+		return connect.CodeNotFound
+	case engine.Conflict:
+		return connect.CodeAborted
+	case engine.Invalid:
+		return connect.CodeInvalidArgument
+	case engine.Refused:
+		return connect.CodeFailedPrecondition
+	}
+	return connect.CodeInternal
+}
