@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"github.com/setpointd/setpoint/core/monitor"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+func (e *Engine) agentUp(in AgentUp, now cluster.Time) {
+	n := e.work.Node(in.Node)
+	a := e.agents[in.Node]
+	if n == nil || n.Spec.Decommissioned || in.Session <= a.session {
+		return
+	}
+	*a = agent{session: in.Session, last: now, named: map[cluster.TaskID]bool{}}
+	e.describe(n, in.Description)
+}
+
+func (e *Engine) agentDescribes(in AgentDescribes, now cluster.Time) {
+	n, a := e.work.Node(in.Node), e.agents[in.Node]
+	if n == nil || a.session != in.Session {
+		return
+	}
+	a.last = now
+	e.describe(n, in.Description)
+}
+
+func (e *Engine) describe(n *cluster.Node, d cluster.NodeDescription) {
+	if descriptionFields(n.Description, d) != 0 {
+		e.apply(cluster.AuthorAgent, cluster.SetNodeDescription{Node: n.ID, Description: d})
+	}
+}
+
+// agentReports records what an agent observed. Once its full report is complete, what it did not name does not run there.
+func (e *Engine) agentReports(in AgentReports, now cluster.Time) {
+	a := e.agents[in.Node]
+	if e.work.Node(in.Node) == nil || a == nil || a.session != in.Session {
+		return
+	}
+	a.last = now
+	if in.Received != nil {
+		e.acks = append(e.acks, in.Received)
+	}
+	e.setStrays(in.Node, a, len(in.Strays))
+	for _, r := range in.Tasks {
+		if a.named != nil {
+			a.named[r.Task] = true
+		}
+		if c := monitor.Observe(e.work.Task(r.Task), in.Node, monitor.Report(r), now); c != nil {
+			e.apply(cluster.AuthorAgent, *c)
+		}
+	}
+	if !in.Full || !in.Last || a.named == nil {
+		return
+	}
+	e.applyAll(cluster.AuthorAgent, monitor.Missing(e.work.TasksOn(in.Node), a.named, now))
+	a.named, a.reported = nil, true
+}
+
+// setStrays keeps new tasks off a node while something runs there under its agent's mark without a record.
+func (e *Engine) setStrays(id cluster.NodeID, a *agent, strays int) {
+	if a.strays == strays {
+		return
+	}
+	a.strays = strays
+	i := e.indexOf(id)
+	e.ledger.nodes[i].Blocked = ""
+	if strays > 0 {
+		e.ledger.nodes[i].Blocked = "it still stops what it runs without a record"
+	}
+	e.changedNodes[i] = true
+}

@@ -1,0 +1,339 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/setpointd/setpoint/core/reconcile"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// jobAnswer is what a plugin says of the slots of one job.
+type jobAnswer struct {
+	job     PluginJob
+	known   bool             // something was said
+	fresh   bool             // at or after the last change of the job and of every node
+	asOf    cluster.Revision // the job's revision for which it was said
+	coming  bool             // parts of an answer are still to come
+	slots   map[cluster.SlotKey]SlotAnswer
+	stall   *StallAnswer
+	failure *FailureAnswer
+}
+
+// server returns the plugin that serves a job type, or nil.
+func (e *Engine) server(jobType string) *pluginState {
+	for _, name := range e.pluginNames {
+		if p := e.plugins[name]; p.ever && slices.Contains(p.info.JobTypes, jobType) {
+			return p
+		}
+	}
+	return nil
+}
+
+// registerAnswered asks the plugin that serves a job's type for its slots.
+func (e *Engine) registerAnswered(j *cluster.Job) {
+	s := &j.Control.Spec
+	if s.Numbered() {
+		delete(e.answered, j.Name)
+		return
+	}
+	e.answered[j.Name] = true
+	p := e.server(s.Type)
+	if p == nil {
+		return
+	}
+	a := p.jobs[j.Name]
+	if a != nil && a.job.Revision == j.Control.ChangedRev {
+		return
+	}
+	if a == nil {
+		a = &jobAnswer{slots: map[cluster.SlotKey]SlotAnswer{}}
+		p.jobs[j.Name] = a
+	}
+	a.fresh = false
+	a.job = PluginJob{Name: j.Name, Revision: j.Control.ChangedRev, Type: s.Type, Count: s.Count, Labels: s.Labels, Settings: s.Settings(p.name)}
+	if p.up {
+		e.tell(p).AddJobs = append(e.tell(p).AddJobs, a.job)
+	}
+}
+
+// pluginSlots takes what a job type says of a job.
+func (e *Engine) pluginSlots(in PluginSlots) {
+	p := e.session(in.Name, in.Session)
+	if p == nil {
+		return
+	}
+	a := p.jobs[in.Job]
+	if a == nil || in.JobRevision != a.job.Revision {
+		return // it has ended or changed since
+	}
+	e.dirtyJobs[in.Job] = true
+	if a.failure = in.Failure; in.Failure != nil {
+		return
+	}
+	if !in.Delta && !a.coming {
+		clear(a.slots)
+	}
+	for _, s := range in.Upsert {
+		a.slots[s.Key] = s
+	}
+	for _, key := range in.Remove {
+		delete(a.slots, key)
+	}
+	if a.coming = in.More; a.coming {
+		return
+	}
+	a.stall, a.known, a.asOf = in.Stall, true, in.JobRevision
+}
+
+// Answer returns what the job's type says of its slots, for reconcile.
+func (v view) Answer(job *cluster.Job) reconcile.Answer {
+	e, typ := v.e, job.Control.Spec.Type
+	p := e.server(typ)
+	if p == nil {
+		return reconcile.Answer{Stall: e.unserved(typ)}
+	}
+	a := p.jobs[job.Name]
+	if a == nil || !a.known || a.coming {
+		out := reconcile.Answer{Stall: &cluster.Stall{
+			Source: p.name, Code: cluster.CodePluginPending, Message: fmt.Sprintf("plugin %s has not said yet which slots the job should have", p.name),
+			Clears: "the plugin answers",
+		}}
+		switch {
+		case a != nil && a.failure != nil:
+			out.Stall.Code, out.Stall.Message = a.failure.Code, a.failure.Message
+		case !p.up && p.code != cluster.CodePluginPending:
+			out.Stall.Code, out.Stall.Message = p.code, p.message
+		}
+		return out
+	}
+	out := reconcile.Answer{Known: true, Fresh: a.fresh && p.up && p.pending.Count() == 0 && a.asOf == a.job.Revision}
+	switch {
+	case a.failure != nil:
+		out.Stall = &cluster.Stall{Source: p.name, Code: a.failure.Code, Message: a.failure.Message, Clears: "the plugin answers"}
+	case a.stall != nil:
+		out.Stall = stallOf(p.name, a.stall)
+	}
+	for _, s := range a.slots {
+		w := reconcile.WantedSlot{Key: s.Key, Ends: s.Ends}
+		for _, i := range s.Nodes {
+			if n := e.nodeAt(i); n != nil {
+				w.Nodes = append(w.Nodes, n.ID)
+			}
+		}
+		if len(s.Nodes) > 0 && len(w.Nodes) == 0 {
+			continue // all its nodes were removed; a newer answer is on its way
+		}
+		if s.Stall != nil {
+			w.Stall = stallOf(p.name, s.Stall)
+		}
+		out.Slots = append(out.Slots, w)
+	}
+	slices.SortFunc(out.Slots, func(a, b reconcile.WantedSlot) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+// unserved says why nobody answers for a job type.
+func (e *Engine) unserved(typ string) *cluster.Stall {
+	for _, name := range e.pluginNames {
+		p := e.plugins[name]
+		if p.ever {
+			continue
+		}
+		code := p.code
+		return &cluster.Stall{Code: code, Message: fmt.Sprintf("no plugin serves job type %q, and plugin %s has not started (%s)", typ, name, p.message), Clears: "plugin " + name + " starts"}
+	}
+	return &cluster.Stall{
+		Code: cluster.CodeUnknownJobType, Message: fmt.Sprintf("no plugin serves job type %q", typ),
+		Clears: "a plugin that serves it is configured, or the job's type is changed",
+	}
+}
+
+func stallOf(plugin string, s *StallAnswer) *cluster.Stall {
+	return &cluster.Stall{Source: plugin, Code: s.Code, Message: s.Message, Clears: s.Clears}
+}
+
+// drainAnswer is what one drainer says of one node's tasks.
+type drainAnswer struct {
+	asked       uint64 // the question that is open; 0: none
+	stale       bool   // the node's tasks changed since the open question, or since the answer
+	transitions map[cluster.TaskID]cluster.Transition
+	kept        map[cluster.TaskID]StallAnswer
+	failure     *FailureAnswer
+	again       time.Duration // engine time at which to ask again; 0: when something changes
+}
+
+// askDrains puts a question to each drainer about a node that is drained and whose tasks changed.
+func (e *Engine) askDrains(n *cluster.Node, now cluster.Time) {
+	for _, name := range e.pluginNames {
+		p := e.plugins[name]
+		if !p.ever || !p.info.Drainer {
+			continue
+		}
+		d := p.drains[n.ID]
+		if n.Spec.Availability != cluster.Drain {
+			e.endDrain(p, n.ID, d)
+			continue
+		}
+		if d == nil {
+			d = &drainAnswer{}
+			p.drains[n.ID] = d
+		}
+		d.stale = true
+		e.ask(p, n, d, now)
+	}
+}
+
+func (e *Engine) endDrain(p *pluginState, id cluster.NodeID, d *drainAnswer) {
+	if d == nil {
+		return
+	}
+	if d.asked != 0 && p.up {
+		e.tell(p).Cancel = append(e.tell(p).Cancel, d.asked)
+	}
+	delete(p.drains, id)
+}
+
+func (e *Engine) ask(p *pluginState, n *cluster.Node, d *drainAnswer, now cluster.Time) {
+	if !p.up || d.asked != 0 || !d.stale {
+		return
+	}
+	q := DrainQuestion{
+		Revision: e.rev, Node: e.indexOf(n.ID), Waited: now.Sub(n.Spec.DrainSince), Deadline: n.Spec.DrainDeadline,
+	}
+	for t := range e.work.TasksOn(n.ID) {
+		if t.Dead() {
+			continue
+		}
+		dt := DrainTask{Task: t}
+		if j := e.work.Job(t.Job); j != nil {
+			s := &j.Control.Spec
+			dt.JobType, dt.Priority, dt.OnDrain, dt.Labels, dt.Settings = s.Type, s.Priority, s.OnDrain, s.Labels, s.Settings(p.name)
+		}
+		q.Tasks = append(q.Tasks, dt)
+	}
+	d.stale = false
+	if len(q.Tasks) == 0 {
+		d.transitions, d.kept = nil, nil
+		return
+	}
+	e.question++
+	q.ID, d.asked = e.question, e.question
+	e.tell(p).Drains = append(e.tell(p).Drains, q)
+}
+
+// pluginDrain takes an answer about a node. It replaces all that the drainer said of the node before.
+func (e *Engine) pluginDrain(in PluginDrain, now cluster.Time) {
+	p := e.session(in.Name, in.Session)
+	if p == nil {
+		return
+	}
+	for id, d := range p.drains {
+		if d.asked != in.Question || in.Question == 0 {
+			continue
+		}
+		d.asked = 0
+		n := e.work.Node(id)
+		if d.failure = in.Failure; d.failure == nil {
+			d.transitions, d.kept = map[cluster.TaskID]cluster.Transition{}, map[cluster.TaskID]StallAnswer{}
+			for _, tr := range in.Transitions {
+				tr.By, tr.Cause = p.name, cluster.CauseDrain
+				d.transitions[tr.Task] = tr
+			}
+			for _, k := range in.Kept {
+				d.kept[k.Task] = k.Stall
+			}
+			if in.Until > 0 {
+				d.again = now.Engine + in.Until
+			}
+		} else {
+			d.stale, d.again = true, now.Engine+time.Second
+		}
+		if n != nil {
+			for t := range e.work.TasksOn(id) {
+				if !t.Dead() {
+					e.dirtyJobs[t.Job] = true
+				}
+			}
+			if d.failure == nil {
+				e.ask(p, n, d, now)
+			}
+		}
+		e.drainStall(p, id, d)
+		return
+	}
+}
+
+// drainStall records that a drainer could not answer, or ends that.
+func (e *Engine) drainStall(p *pluginState, id cluster.NodeID, d *drainAnswer) {
+	var now []cluster.Stall
+	subject := cluster.Subject{Kind: cluster.SubjectNode, ID: string(id)}
+	if d.failure != nil {
+		now = append(now, cluster.Stall{Subject: subject, Source: p.name, Code: d.failure.Code, Message: d.failure.Message, Clears: "the plugin answers"})
+	}
+	var before []*cluster.Stall
+	for _, s := range e.work.StallsOf(subject) {
+		if s.Source == p.name {
+			before = append(before, s)
+		}
+	}
+	e.setStalls(before, now)
+}
+
+// askAgain puts the questions whose time has come, and returns how long it is to the next.
+func (e *Engine) askAgain(now cluster.Time) time.Duration {
+	var wake time.Duration
+	for _, name := range e.pluginNames {
+		p := e.plugins[name]
+		for id, d := range p.drains {
+			if d.again == 0 {
+				continue
+			}
+			if left := d.again - now.Engine; left > 0 {
+				wake = sooner(wake, left)
+				continue
+			}
+			d.again, d.stale = 0, true
+			if n := e.work.Node(id); n != nil {
+				e.ask(p, n, d, now)
+			}
+		}
+	}
+	return wake
+}
+
+// Says joins what the drainers say of a task.
+func (v view) Says(t *cluster.Task) reconcile.Saying {
+	var out reconcile.Saying
+	n := v.e.work.Node(t.Placement.Node)
+	if n == nil || n.Spec.Availability != cluster.Drain {
+		return out
+	}
+	for _, name := range v.e.pluginNames {
+		p := v.e.plugins[name]
+		d := p.drains[n.ID]
+		if d == nil {
+			continue
+		}
+		if tr, ok := d.transitions[t.ID]; ok {
+			out.Transition = cluster.Join(out.Transition, tr)
+		}
+		if k, ok := d.kept[t.ID]; ok {
+			out.Transition = cluster.Join(out.Transition, cluster.Transition{Task: t.ID, Strength: cluster.Keep, By: p.name, Grace: -1})
+			out.Stalls = append(out.Stalls, *stallOf(p.name, &k))
+		}
+	}
+	return out
+}
+
+func sooner(a, b time.Duration) time.Duration {
+	switch {
+	case b <= 0:
+		return a
+	case a <= 0:
+		return b
+	}
+	return min(a, b)
+}

@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// command is an operation on its way through a turn.
+type command struct {
+	op     Op
+	by     string // who asks, for the record
+	ticket uint64
+}
+
+// Op is what an operator asks. Its result, if it has one, is what Engine.Do returns.
+type Op interface{ op() }
+
+// What is asked about jobs. Each returns JobResult.
+type (
+	// RunJob creates a job or makes a new version of it. The specification has defaults filled in and is valid.
+	RunJob struct {
+		Spec      cluster.JobSpec
+		IfVersion uint64 // 0: whatever the version is; otherwise refused with ErrConflict unless it is the current one
+		Reason    string
+	}
+	// StopJob makes every slot of a job unwanted and keeps the job. RunJob or StartJob ends it.
+	StopJob struct {
+		Job   string
+		Grace time.Duration // negative: as its specification says; 0: kill
+	}
+	// StartJob takes back StopJob.
+	StartJob struct{ Job string }
+	// RestartJob replaces every task by the pace of the job's update section.
+	RestartJob struct{ Job string }
+	// ScaleJob changes the count of a job with numbered slots.
+	ScaleJob struct {
+		Job   string
+		Count int
+	}
+	// RollbackJob makes a new version with the content of an earlier one.
+	RollbackJob struct {
+		Job string
+		To  uint64 // 0: the one before the current
+	}
+	// RemoveJob forgets a job; its tasks are stopped.
+	RemoveJob struct{ Job string }
+	// ControlUpdate pauses, resumes or cancels the update of a job.
+	ControlUpdate struct {
+		Job    string
+		Action UpdateAction
+	}
+)
+
+// UpdateAction is what can be done to a running update.
+type UpdateAction string
+
+// The actions on an update.
+const (
+	PauseUpdate  UpdateAction = "pause"
+	ResumeUpdate UpdateAction = "resume"
+	CancelUpdate UpdateAction = "cancel"
+)
+
+// What is asked about nodes. Each returns NodeResult.
+type (
+	// JoinNode gives a machine its node id.
+	JoinNode struct {
+		ID          cluster.NodeID // chosen by the caller, random
+		Name        string         // made unique by a suffix if another node bears it
+		Labels      map[string]string
+		Description cluster.NodeDescription
+	}
+	// SetAvailability sets what is allowed on a node.
+	SetAvailability struct {
+		Node          string // name or id
+		Availability  cluster.Availability
+		DrainDeadline time.Duration
+	}
+	// LabelNode sets and removes labels.
+	LabelNode struct {
+		Node   string
+		Set    map[string]string
+		Remove []string
+		DryRun bool // only say how many running tasks would have to move
+	}
+	// Decommission declares that a node never comes back.
+	Decommission struct {
+		Node  string
+		Force bool // also for a node that is not down
+	}
+	// RemoveNode drops the record of a decommissioned node.
+	RemoveNode struct{ Node string }
+)
+
+// What is asked about plugins and the cluster.
+type (
+	// ConfirmPlugin accepts first answers of a plugin that would stop many tasks.
+	ConfirmPlugin struct{ Plugin string }
+	// ConfirmDown says of silent nodes held by mass silence that they are down.
+	ConfirmDown struct{ Nodes []string }
+	// Why asks for every reason on every node for a task. It changes nothing and returns WhyResult.
+	Why struct{ Task cluster.TaskID }
+	// Inspect asks what nodes have free. It changes nothing and returns []NodeUse.
+	Inspect struct{}
+)
+
+// JobResult is what came of a command about a job.
+type JobResult struct {
+	Job     *cluster.Job
+	Changed bool // false if the job was as asked already
+}
+
+// NodeResult is what came of a command about a node.
+type NodeResult struct {
+	Node    *cluster.Node
+	Changed bool
+	Moves   []cluster.TaskID // running tasks that the new labels will move (known from the filters' current answers only after they answered)
+}
+
+// NodeUse is what is reserved on a node by tasks that are not dead, and by whom.
+type NodeUse struct {
+	Node     cluster.NodeID
+	Reserved cluster.Resources
+	Free     cluster.Resources
+	Ports    map[uint16]cluster.TaskID
+	Tasks    int
+}
+
+// WhyResult says what keeps a task from each node.
+type WhyResult struct {
+	Task     *cluster.Task
+	Stalls   []cluster.Stall
+	Sentence string // the reasons in one sentence, with amounts, the nearest node and what would clear it
+	Nearest  string
+	Clears   string
+	Exceeds  string // a resource that no node could ever give, even empty; "" if none
+	Nodes    []WhyNode
+}
+
+// WhyNode is all that keeps a task from one node. No reasons: it fits.
+type WhyNode struct {
+	Node    cluster.NodeID
+	Name    string
+	Reasons []WhyReason
+}
+
+// WhyReason is one reason.
+type WhyReason struct {
+	Source string
+	Code   cluster.Code
+	Detail string // such as "node.labels.disk == ssd", or "want 1, free 0.5"
+}
+
+func (RunJob) op()          {}
+func (StopJob) op()         {}
+func (StartJob) op()        {}
+func (RestartJob) op()      {}
+func (ScaleJob) op()        {}
+func (RollbackJob) op()     {}
+func (RemoveJob) op()       {}
+func (ControlUpdate) op()   {}
+func (JoinNode) op()        {}
+func (SetAvailability) op() {}
+func (LabelNode) op()       {}
+func (Decommission) op()    {}
+func (RemoveNode) op()      {}
+func (ConfirmPlugin) op()   {}
+func (ConfirmDown) op()     {}
+func (Why) op()             {}
+func (Inspect) op()         {}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/setpointd/setpoint/core/monitor"
+	"github.com/setpointd/setpoint/core/reconcile"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// Config is what an engine is started with.
+type Config struct {
+	ClusterID  string
+	Plugins    []string         // names of the plugins that are configured; until one has described itself it may be a filter, and nothing is placed
+	Heartbeat  time.Duration    // period in which something is to be heard of a node
+	Silent     time.Duration    // without a word for so long, a node is silent; 0: two periods
+	Down       time.Duration    // without a word for so long, a node is down; 0: three periods
+	Strategy   cluster.Strategy // for jobs that say nothing; "": spread
+	MaxChanges int              // of one turn, about; 0: 5,000
+}
+
+func (c Config) withDefaults() Config {
+	if c.Heartbeat == 0 {
+		c.Heartbeat = time.Second
+	}
+	if c.Silent == 0 {
+		c.Silent = 2 * c.Heartbeat
+	}
+	if c.Down == 0 {
+		c.Down = 3 * c.Heartbeat
+	}
+	if c.Strategy == "" {
+		c.Strategy = cluster.StrategySpread
+	}
+	if c.MaxChanges == 0 {
+		c.MaxChanges = 5000
+	}
+	return c
+}
+
+// Engine owns the state. Step is called by one goroutine at a time, which is the only one to touch any field but published and the queue.
+type Engine struct {
+	cfg       Config
+	published atomic.Pointer[State]
+	queue     queue
+
+	// Owner of all that follows: the goroutine that calls Step.
+
+	work    *State // the published state, and during a turn what becomes of it
+	rev     cluster.Revision
+	changes []Authored
+	touched map[record]struct{}
+	replies []Reply
+	acks    []func()
+
+	index   map[cluster.NodeID]uint32
+	byIndex []cluster.NodeID // "" where free
+	ledger  ledger
+	groups  map[string]*group
+
+	agents  map[cluster.NodeID]*agent
+	silence *monitor.Silence
+
+	plugins     map[string]*pluginState
+	pluginNames []string                     // sorted
+	jobClasses  map[string]map[string]uint32 // job → plugin → class
+	answered    map[string]bool              // jobs whose slots a plugin decides
+	question    uint64
+
+	dirtyJobs    map[string]bool
+	dirtyNodes   map[cluster.NodeID]bool  // whose drain or use changed
+	changedNodes map[uint32]bool          // whose room, readiness or availability changed
+	wakes        map[string]time.Duration // job → engine time at which it is to be looked at again
+}
+
+// agent is what is known of a node's agent. It is not stored.
+type agent struct {
+	session   uint64
+	reported  bool
+	confirmed bool                    // an operator said that its silence means that it is down
+	named     map[cluster.TaskID]bool // in the full report under way
+	last      cluster.Time
+	strays    int
+}
+
+// New returns an engine that continues from a state, which it takes over. now is the moment of the start: engine time goes on from the state's.
+func New(cfg Config, st *State, now cluster.Time) *Engine {
+	e := &Engine{
+		cfg: cfg.withDefaults(), work: st, rev: st.Revision, touched: map[record]struct{}{},
+		index: map[cluster.NodeID]uint32{}, groups: map[string]*group{}, agents: map[cluster.NodeID]*agent{},
+		plugins: map[string]*pluginState{}, jobClasses: map[string]map[string]uint32{}, answered: map[string]bool{},
+		dirtyJobs: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: map[string]time.Duration{},
+	}
+	e.queue.init()
+	for _, name := range cfg.Plugins {
+		e.plugin(name)
+	}
+	for n := range st.Nodes() {
+		i := e.indexOf(n.ID)
+		e.ledger.describe(i, n)
+		e.agents[n.ID] = &agent{last: now}
+		e.dirtyNodes[n.ID] = true
+	}
+	for j := range st.Jobs() {
+		e.register(j)
+		e.dirtyJobs[j.Name] = true
+	}
+	for t := range st.Tasks() {
+		if i, ok := e.index[t.Placement.Node]; ok && reserves(t) {
+			e.ledger.take(i, t)
+		}
+		if waiting(t) {
+			e.joinGroup(t)
+		}
+		e.dirtyJobs[t.Job] = true
+	}
+	e.published.Store(st)
+	return e
+}
+
+// View returns the newest committed state.
+func (e *Engine) View() *State { return e.published.Load() }
+
+// Config returns what the engine was started with, defaults filled in.
+func (e *Engine) Config() Config { return e.cfg }
+
+// view is the working state as reconcile sees it.
+type view struct {
+	*State
+	e *Engine
+}
+
+var _ reconcile.View = view{}

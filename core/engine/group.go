@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/setpointd/setpoint/core/place"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// group is the waiting tasks that are placed together. It is tried again when something that it depends on changed, and by nothing else.
+type group struct {
+	key     string
+	job     string
+	tasks   map[cluster.TaskID]*cluster.Task
+	dirty   bool            // to be placed
+	changed map[uint32]bool // nodes that may have become able to take a task, or excluded for another reason
+	stands  *place.Standing // each node's first reason, when it was last tried in vain
+}
+
+func (e *Engine) joinGroup(t *cluster.Task) {
+	key := GroupKey(t)
+	g := e.groups[key]
+	if g == nil {
+		g = &group{key: key, job: t.Job, tasks: map[cluster.TaskID]*cluster.Task{}, changed: map[uint32]bool{}}
+		e.groups[key] = g
+	}
+	g.tasks[t.ID] = t
+	g.dirty = true
+}
+
+func (e *Engine) leaveGroup(t *cluster.Task) {
+	key := GroupKey(t)
+	g := e.groups[key]
+	delete(g.tasks, t.ID)
+	if len(g.tasks) > 0 {
+		return
+	}
+	delete(e.groups, key)
+	e.setStalls(e.work.StallsOf(groupSubject(key)), nil)
+}
+
+func groupSubject(key string) cluster.Subject {
+	return cluster.Subject{Kind: cluster.SubjectGroup, ID: key}
+}
+
+// placeGroup is the group as place sees it.
+func (e *Engine) placeGroup(g *group) place.Group {
+	tasks := slices.SortedFunc(maps.Values(g.tasks), func(a, b *cluster.Task) int {
+		return cmp.Or(cmp.Compare(a.CreatedRev, b.CreatedRev), compareKeys(a.Slot, b.Slot), cmp.Compare(a.ID, b.ID))
+	})
+	out := place.Group{Key: g.key, Job: g.job, Reserve: tasks[0].Reserve, Filters: e.filters(g.job), Tasks: tasks}
+	if ids := tasks[0].Nodes; len(ids) > 0 {
+		out.Nodes = []int{}
+		for _, id := range ids {
+			if i, ok := e.index[id]; ok {
+				out.Nodes = append(out.Nodes, int(i))
+			}
+		}
+	}
+	if j := e.work.Job(g.job); j != nil {
+		spec := j.Control.Spec
+		if spec.Strategy == "" {
+			spec.Strategy = e.cfg.Strategy
+		}
+		out.Spec, out.Priority = &spec, spec.Priority
+		// Nobody but place enforces the limit, so the job's present one counts, not the one at the task's creation.
+		out.Reserve.MaxPerNode = spec.MaxPerNode
+	}
+	return out
+}
+
+// place puts waiting tasks on nodes, and records why others have to wait.
+func (e *Engine) place(now cluster.Time) {
+	c := e.ledger.cluster()
+	var try []place.Group
+	for _, key := range slices.Sorted(maps.Keys(e.groups)) {
+		g := e.groups[key]
+		if !g.dirty && g.stands != nil && len(g.changed) == 0 && len(e.changedNodes) == 0 {
+			continue
+		}
+		if pg := e.placeGroup(g); e.worthTrying(c, g, pg) {
+			try = append(try, pg)
+		}
+		g.dirty = false
+		clear(g.changed)
+	}
+	clear(e.changedNodes)
+	if len(try) == 0 {
+		return
+	}
+	r := place.Place(c, try)
+	for _, s := range r.Stalled {
+		g := e.groups[s.Key]
+		g.stands = &s.Standing
+		e.recordStanding(g)
+	}
+	for _, p := range r.Placements {
+		e.apply(cluster.AuthorPlace, cluster.SetPlacement{Task: p.Task, Placement: cluster.Placement{
+			Node: e.byIndex[p.Node], Since: now, Ports: p.Ports,
+		}})
+	}
+}
+
+// worthTrying reports whether the group should be placed now. If only some nodes changed, they alone are looked at; and if that changes nothing but the
+// counts, those are recorded.
+func (e *Engine) worthTrying(c place.Cluster, g *group, pg place.Group) bool {
+	if g.dirty || g.stands == nil {
+		return true
+	}
+	var changed []int
+	for _, m := range [...]map[uint32]bool{g.changed, e.changedNodes} {
+		for i := range m {
+			changed = append(changed, int(i))
+		}
+	}
+	slices.Sort(changed)
+	next := place.Recheck(c, pg, *g.stands, slices.Compact(changed))
+	g.stands = &next
+	if next.Fits() {
+		return true
+	}
+	e.recordStanding(g)
+	return false
+}
+
+func (e *Engine) recordStanding(g *group) {
+	facts := g.stands.Facts()
+	s := cluster.Stall{Subject: groupSubject(g.key), Source: cluster.SourcePlacement, Code: g.stands.Code(), Facts: facts}
+	e.setStalls(e.work.StallsOf(s.Subject), []cluster.Stall{s})
+}

@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// indexOf returns the node's index in bitmaps and mirrors, giving it the lowest free one if it has none.
+func (e *Engine) indexOf(id cluster.NodeID) uint32 {
+	if i, ok := e.index[id]; ok {
+		return i
+	}
+	i := slices.Index(e.byIndex, "")
+	if i < 0 {
+		i = len(e.byIndex)
+		e.byIndex = append(e.byIndex, "")
+	}
+	e.byIndex[i] = id
+	e.index[id] = uint32(i)
+	return uint32(i)
+}
+
+func (e *Engine) freeIndex(id cluster.NodeID) {
+	i, ok := e.index[id]
+	if !ok {
+		return
+	}
+	delete(e.index, id)
+	e.byIndex[i] = ""
+	e.ledger.drop(i)
+	e.unmirror(i)
+}
+
+// nodeAt returns the node with an index, or nil.
+func (e *Engine) nodeAt(i uint32) *cluster.Node {
+	if int(i) >= len(e.byIndex) || e.byIndex[i] == "" {
+		return nil
+	}
+	return e.work.Node(e.byIndex[i])
+}

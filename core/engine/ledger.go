@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"maps"
+
+	"github.com/setpointd/setpoint/core/place"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// ledger is what is taken on each node by tasks that are not dead, by node index. It is derived from the state and kept in step with it.
+//
+// Owner: the engine's goroutine. place reads it and does not change it.
+type ledger struct {
+	nodes []*place.Node
+	order []int32 // of names; nil: to be computed anew
+}
+
+func (l *ledger) describe(i uint32, n *cluster.Node) {
+	for len(l.nodes) <= int(i) {
+		l.nodes = append(l.nodes, nil)
+	}
+	old := l.nodes[i]
+	if old == nil {
+		l.nodes[i] = &place.Node{Node: n, Free: n.Description.Capacity, PerJob: map[string]int{}, Ports: map[uint16]cluster.TaskID{}}
+		l.order = nil
+		return
+	}
+	if old.Node.Spec.Name != n.Spec.Name {
+		l.order = nil
+	}
+	old.Free = old.Free.Add(n.Description.Capacity.Sub(old.Node.Description.Capacity))
+	old.Node = n
+}
+
+func (l *ledger) drop(i uint32) {
+	l.nodes[i] = nil
+	l.order = nil
+}
+
+func (l *ledger) take(i uint32, t *cluster.Task) {
+	n := l.nodes[i]
+	n.Free = n.Free.Sub(t.Reserve.Resources)
+	n.Tasks++
+	n.PerJob[t.Job]++
+	for _, p := range t.Placement.Ports {
+		n.Ports[p.Number] = t.ID
+	}
+}
+
+func (l *ledger) free(i uint32, t *cluster.Task) {
+	if int(i) >= len(l.nodes) || l.nodes[i] == nil {
+		return // the node's record is gone
+	}
+	n := l.nodes[i]
+	n.Free = n.Free.Add(t.Reserve.Resources)
+	n.Tasks--
+	if n.PerJob[t.Job]--; n.PerJob[t.Job] == 0 {
+		delete(n.PerJob, t.Job)
+	}
+	for _, p := range t.Placement.Ports {
+		if n.Ports[p.Number] == t.ID {
+			delete(n.Ports, p.Number)
+		}
+	}
+}
+
+func (l *ledger) cluster() place.Cluster {
+	if l.order == nil {
+		l.order = place.NameOrder(l.nodes)
+	}
+	return place.Cluster{Nodes: l.nodes, Order: l.order}
+}
+
+// use returns what is taken on every node, for people.
+func (l *ledger) use() []NodeUse {
+	var out []NodeUse
+	for _, n := range l.nodes {
+		if n == nil {
+			continue
+		}
+		out = append(out, NodeUse{
+			Node: n.Node.ID, Free: n.Free, Reserved: n.Node.Description.Capacity.Sub(n.Free), Ports: maps.Clone(n.Ports), Tasks: n.Tasks,
+		})
+	}
+	return out
+}

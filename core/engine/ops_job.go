@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// keptVersions is how many versions of a job are kept beyond those that tasks or slots still use.
+const keptVersions = 10
+
+// job returns a job that a command names.
+func (e *Engine) job(name string) (*cluster.Job, error) {
+	j := e.work.Job(name)
+	if j == nil {
+		return nil, notFound("job", name, "job ls lists those that there are")
+	}
+	return j, nil
+}
+
+// putJob writes what is asked of a job.
+func (e *Engine) putJob(j *cluster.Job, c cluster.JobControl) JobResult {
+	out := *j
+	out.Control = c
+	e.apply(cluster.AuthorOperator, cluster.PutJob{Job: &out})
+	return JobResult{Job: &out, Changed: true}
+}
+
+func (e *Engine) runJob(op RunJob, now cluster.Time) (any, error) {
+	if problems := op.Spec.Validate(); len(problems) > 0 {
+		return nil, &OpError{Kind: Invalid, Message: "the job is not valid", Hint: "mend what the problems name and run it again", Problems: problems}
+	}
+	j := e.work.Job(op.Spec.Name)
+	if j == nil {
+		if op.IfVersion != 0 {
+			return nil, notFound("job", op.Spec.Name, "leave the version out to create it")
+		}
+		j = &cluster.Job{Name: op.Spec.Name, Created: now, CreatedRev: e.rev}
+	}
+	c := j.Control
+	if op.IfVersion != 0 && op.IfVersion != c.Version {
+		return nil, &OpError{
+			Kind: Conflict, Message: fmt.Sprintf("job %s is at version %d, not %d", j.Name, c.Version, op.IfVersion), Hint: "look at the newest version and try again",
+		}
+	}
+	if c.Version > 0 && c.Spec.Type != op.Spec.Type {
+		return nil, refused("remove the job first, or use another name", "job %s is of type %s, which cannot be changed to %s", j.Name, c.Spec.Type, op.Spec.Type)
+	}
+	same := c.Version > 0 && reflect.DeepEqual(c.Spec, op.Spec)
+	if same && !c.Stopped {
+		return JobResult{Job: j}, nil
+	}
+	reason := op.Reason
+	if reason == "" {
+		reason = "submitted"
+	}
+	c.Stopped, c.StopGrace = false, 0
+	if !same {
+		e.newVersion(j, &c, op.Spec, c.Restarts, reason, now)
+	}
+	return e.putJob(j, c), nil
+}
+
+// newVersion makes the next version of a job. Its task section gets a new name, unless an earlier version has the same one.
+func (e *Engine) newVersion(j *cluster.Job, c *cluster.JobControl, spec cluster.JobSpec, restarts uint64, reason string, now cluster.Time) {
+	c.Version++
+	specVersion := c.Version
+	for _, v := range c.Versions {
+		if v.Restarts == restarts && reflect.DeepEqual(v.Spec.Task, spec.Task) {
+			specVersion = v.SpecVersion
+		}
+	}
+	c.Spec, c.SpecVersion, c.Restarts = spec, specVersion, restarts
+	c.Changed, c.ChangedRev = now, e.rev
+	c.UpdateHold = false
+	c.Versions = append(e.cutVersions(j, c.Versions), cluster.JobVersion{
+		Version: c.Version, SpecVersion: specVersion, Restarts: restarts, Created: now, Spec: spec, Reason: reason,
+	})
+}
+
+// cutVersions drops old versions that nothing uses.
+func (e *Engine) cutVersions(j *cluster.Job, versions []cluster.JobVersion) []cluster.JobVersion {
+	if len(versions) < keptVersions {
+		return slices.Clone(versions)
+	}
+	used := map[uint64]bool{j.Update.From: true, j.Update.To: true}
+	for t := range e.work.TasksOf(j.Name) {
+		used[t.JobVersion] = true
+	}
+	for _, s := range e.work.Slots(j.Name) {
+		used[s.Version] = true
+	}
+	var out []cluster.JobVersion
+	for i, v := range versions {
+		if used[v.Version] || i > len(versions)-keptVersions {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func (e *Engine) stopJob(op StopJob) (any, error) {
+	j, err := e.job(op.Job)
+	if err != nil {
+		return nil, err
+	}
+	c := j.Control
+	if c.Stopped && c.StopGrace == op.Grace {
+		return JobResult{Job: j}, nil
+	}
+	c.Stopped, c.StopGrace = true, op.Grace
+	return e.putJob(j, c), nil
+}
+
+func (e *Engine) startJob(op StartJob) (any, error) {
+	j, err := e.job(op.Job)
+	if err != nil {
+		return nil, err
+	}
+	c := j.Control
+	if !c.Stopped {
+		return JobResult{Job: j}, nil
+	}
+	c.Stopped, c.StopGrace = false, 0
+	return e.putJob(j, c), nil
+}
+
+func (e *Engine) restartJob(op RestartJob, now cluster.Time) (any, error) {
+	j, err := e.job(op.Job)
+	if err != nil {
+		return nil, err
+	}
+	c := j.Control
+	if c.Stopped {
+		return nil, refused("job start runs it again", "job %s is stopped", j.Name)
+	}
+	restarts := c.Restarts
+	for _, v := range c.Versions {
+		restarts = max(restarts, v.Restarts)
+	}
+	e.newVersion(j, &c, c.Spec, restarts+1, "restart asked", now)
+	return e.putJob(j, c), nil
+}
+
+func (e *Engine) scaleJob(op ScaleJob, now cluster.Time) (any, error) {
+	j, err := e.job(op.Job)
+	switch {
+	case err != nil:
+		return nil, err
+	case !j.Control.Spec.Numbered():
+		return nil, refused("only replicated and batch jobs have a count", "job %s is of type %s", j.Name, j.Control.Spec.Type)
+	case op.Count < 0:
+		return nil, &OpError{Kind: Invalid, Message: fmt.Sprintf("a count of %d makes no sense", op.Count), Hint: "0 or more"}
+	case op.Count == j.Control.Spec.Count:
+		return JobResult{Job: j}, nil
+	}
+	c := j.Control
+	spec := c.Spec
+	spec.Count = op.Count
+	e.newVersion(j, &c, spec, c.Restarts, fmt.Sprintf("scaled from %d to %d", c.Spec.Count, op.Count), now)
+	return e.putJob(j, c), nil
+}
+
+func (e *Engine) rollbackJob(op RollbackJob, now cluster.Time) (any, error) {
+	j, err := e.job(op.Job)
+	if err != nil {
+		return nil, err
+	}
+	to := op.To
+	if to == 0 {
+		for _, v := range j.Control.Versions {
+			if v.Version < j.Control.Version && v.SpecVersion != j.Control.SpecVersion {
+				to = v.Version
+			}
+		}
+	}
+	v := j.VersionOf(to)
+	if v == nil {
+		return nil, notFound("version", fmt.Sprintf("%s@%d", j.Name, to), "job inspect lists the versions that are kept")
+	}
+	return e.backTo(j, v, fmt.Sprintf("rollback to version %d", to), now), nil
+}
+
+func (e *Engine) backTo(j *cluster.Job, v *cluster.JobVersion, reason string, now cluster.Time) JobResult {
+	c := j.Control
+	e.newVersion(j, &c, v.Spec, v.Restarts, reason, now)
+	return e.putJob(j, c)
+}
+
+// rollBack makes the version with which a failed update goes back.
+func (e *Engine) rollBack(name string, to uint64, why string, now cluster.Time) {
+	j := e.work.Job(name)
+	v := j.VersionOf(to)
+	if v == nil {
+		return // the update stays paused
+	}
+	e.backTo(j, v, fmt.Sprintf("%sversion %d failed (%s), back to %d", cluster.AutoRollback, j.Control.Version, why, to), now)
+}
+
+func (e *Engine) removeJob(op RemoveJob) (any, error) {
+	j, err := e.job(op.Job)
+	if err != nil {
+		return nil, err
+	}
+	e.setStalls(e.jobStalls(j.Name), nil)
+	e.apply(cluster.AuthorOperator, cluster.RemoveJob{Job: j.Name})
+	return JobResult{Job: j, Changed: true}, nil
+}
+
+func (e *Engine) controlUpdate(op ControlUpdate) (any, error) {
+	j, err := e.job(op.Job)
+	if err != nil {
+		return nil, err
+	}
+	running := j.Update.State == cluster.Updating || j.Update.State == cluster.UpdatePaused
+	if !running {
+		return nil, refused("job inspect says how far it is", "job %s has no update under way", j.Name)
+	}
+	c := j.Control
+	switch op.Action {
+	case PauseUpdate:
+		c.UpdateHold = true
+	case ResumeUpdate:
+		c.UpdateHold = false
+		c.Resumes++
+	case CancelUpdate:
+		c.Cancelled, c.UpdateHold = c.Version, false
+	default:
+		return nil, &OpError{Kind: Invalid, Message: fmt.Sprintf("%q is nothing that can be done to an update", op.Action), Hint: "pause, resume or cancel"}
+	}
+	return e.putJob(j, c), nil
+}

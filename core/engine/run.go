@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// Committer makes a turn durable. puts and deletes are records of the vocabulary, such as *cluster.Task; what is deleted is given as it was.
+type Committer interface {
+	Commit(ctx context.Context, rev cluster.Revision, now cluster.Time, puts, deletes []any) error
+}
+
+// Ports is where Run sends what was committed. Its functions are called by the engine's goroutine and must not block.
+type Ports struct {
+	Committed []func(Turn)
+	Plugins   func(PluginUpdate)
+}
+
+// Clock tells the two times. Engine time goes on while the clock runs.
+type Clock interface {
+	Now() cluster.Time
+}
+
+// Limits of what waits to be taken, and of what one turn takes.
+const (
+	queueLimit = 16384
+	batchLimit = 2048
+)
+
+// queue is what waits to be taken.
+type queue struct {
+	in      chan Input
+	stopped chan struct{}
+	once    sync.Once
+
+	mu      sync.Mutex // guards tickets and waiting
+	tickets uint64
+	waiting map[uint64]chan Reply
+}
+
+func (q *queue) init() {
+	q.in, q.stopped, q.waiting = make(chan Input, queueLimit), make(chan struct{}), map[uint64]chan Reply{}
+}
+
+// Send gives the engine an input. It blocks while too many wait, until ctx ends.
+func (e *Engine) Send(ctx context.Context, in Input) error {
+	select {
+	case <-e.queue.stopped:
+		return ErrStopped
+	default:
+	}
+	select {
+	case e.queue.in <- in:
+		return nil
+	case <-e.queue.stopped:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Do has an operation carried out and returns its result once it is durable. by says who asks. A refusal is an *OpError. If ctx ends first, the operation may
+// have been carried out or not.
+func (e *Engine) Do(ctx context.Context, by string, op Op) (any, error) {
+	reply := make(chan Reply, 1)
+	q := &e.queue
+	q.mu.Lock()
+	q.tickets++
+	ticket := q.tickets
+	q.waiting[ticket] = reply
+	q.mu.Unlock()
+	defer func() {
+		q.mu.Lock()
+		delete(q.waiting, ticket)
+		q.mu.Unlock()
+	}()
+	if err := e.Send(ctx, command{op: op, by: by, ticket: ticket}); err != nil {
+		return nil, err
+	}
+	select {
+	case r := <-reply:
+		return r.value, r.err
+	case <-q.stopped:
+		return nil, ErrStopped
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (q *queue) answer(r Reply) {
+	q.mu.Lock()
+	ch := q.waiting[r.ticket]
+	q.mu.Unlock()
+	if ch != nil {
+		ch <- r
+	}
+}
+
+// Run takes inputs, decides, commits and publishes, until ctx ends or a commit fails. It returns nil in the first case. After an error the outcome of the
+// last turn is unknown, and the process has to load again what is durable.
+func (e *Engine) Run(ctx context.Context, clock Clock, log Committer, ports Ports) error {
+	defer e.queue.once.Do(func() { close(e.queue.stopped) })
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var batch []Input
+		select {
+		case <-ctx.Done():
+			return nil
+		case in := <-e.queue.in:
+			batch = e.drainQueue(append(batch, in))
+		case <-timer.C:
+		}
+		out := e.Step(batch, clock.Now())
+		if err := e.commit(ctx, log, out); err != nil {
+			return fmt.Errorf("commit revision %d: %w", out.Turn.State.Revision, err)
+		}
+		e.publish(out, ports)
+		next := out.Wake
+		switch {
+		case out.More:
+			next = 0
+		case next == 0:
+			next = idle
+		}
+		timer.Reset(next)
+	}
+}
+
+// idle is how long the engine rests when nothing is to be expected.
+const idle = time.Minute
+
+func (e *Engine) drainQueue(batch []Input) []Input {
+	for len(batch) < batchLimit {
+		select {
+		case in := <-e.queue.in:
+			batch = append(batch, in)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (e *Engine) commit(ctx context.Context, log Committer, out Output) error {
+	if len(out.Turn.Changes) == 0 {
+		return nil
+	}
+	puts, deletes := e.Records(out.Turn)
+	return log.Commit(context.WithoutCancel(ctx), out.Turn.State.Revision, out.Turn.State.Now, puts, deletes)
+}
+
+func (e *Engine) publish(out Output, ports Ports) {
+	if len(out.Turn.Changes) > 0 {
+		e.Publish(out.Turn)
+		for _, f := range ports.Committed {
+			f(out.Turn)
+		}
+	}
+	for _, u := range out.Plugins {
+		if ports.Plugins != nil {
+			ports.Plugins(u)
+		}
+	}
+	for _, f := range out.Acks {
+		f()
+	}
+	for _, r := range out.Replies {
+		e.queue.answer(r)
+	}
+}

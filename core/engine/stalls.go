@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// setStalls replaces what was said about something by what is said now. What is the same is not written; what goes on keeps the time at which it began, and
+// the time of its last change unless code or counts are others.
+func (e *Engine) setStalls(before []*cluster.Stall, now []cluster.Stall) {
+	keep := make(map[string]bool, len(now))
+	for _, s := range now {
+		key := s.Key()
+		if keep[key] {
+			continue
+		}
+		keep[key] = true
+		e.putStall(s)
+	}
+	for _, s := range before {
+		if key := s.Key(); !keep[key] {
+			e.apply(cluster.AuthorEngine, cluster.RemoveStall{Key: key})
+		}
+	}
+}
+
+func (e *Engine) putStall(s cluster.Stall) {
+	old, ok := e.work.stalls.Get(s.Key())
+	if ok && old.Same(&s) {
+		return
+	}
+	s.Since, s.Changed = e.work.Now, e.work.Now
+	if ok {
+		s.Since = old.Since
+		if old.Code == s.Code && old.Facts.Nodes == s.Facts.Nodes && slices.Equal(old.Facts.Excluded, s.Facts.Excluded) {
+			s.Changed = old.Changed
+		}
+	}
+	e.apply(cluster.AuthorEngine, cluster.PutStall{Stall: &s})
+}
+
+// jobStalls returns what reconcile said about a job, its slots and its update.
+func (e *Engine) jobStalls(job string) []*cluster.Stall {
+	out := e.work.StallsOf(cluster.Subject{Kind: cluster.SubjectJob, ID: job})
+	out = append(out, e.work.StallsOf(cluster.Subject{Kind: cluster.SubjectUpdate, ID: job})...)
+	prefix := cluster.Subject{Kind: cluster.SubjectSlot, ID: job + "/"}.String()
+	return append(out, e.work.stallsWithPrefix(prefix)...)
+}

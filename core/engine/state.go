@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// State is everything that was committed, at one revision. A published State never changes; taking a copy costs the same whatever it holds.
+//
+// The indexes hold ids, so that a new observation of a task touches none of them.
+type State struct {
+	ClusterID string
+	Revision  cluster.Revision
+	Now       cluster.Time // of the turn that made the revision
+
+	nodes  *btree.Map[cluster.NodeID, *cluster.Node]
+	names  *btree.Map[string, cluster.NodeID] // of nodes that are not decommissioned
+	jobs   *btree.Map[string, *cluster.Job]
+	slots  *btree.Map[string, *cluster.Slot] // by JOB/KEY
+	tasks  *btree.Map[cluster.TaskID, *cluster.Task]
+	onNode *btree.Map[string, struct{}] // NODE NUL TASK, of placed tasks
+	stalls *btree.Map[string, *cluster.Stall]
+}
+
+// NewState returns the state of a cluster in which nothing ever happened.
+func NewState(clusterID string) *State {
+	return &State{
+		ClusterID: clusterID,
+		nodes:     new(btree.Map[cluster.NodeID, *cluster.Node]),
+		names:     new(btree.Map[string, cluster.NodeID]),
+		jobs:      new(btree.Map[string, *cluster.Job]),
+		slots:     new(btree.Map[string, *cluster.Slot]),
+		tasks:     new(btree.Map[cluster.TaskID, *cluster.Task]),
+		onNode:    new(btree.Map[string, struct{}]),
+		stalls:    new(btree.Map[string, *cluster.Stall]),
+	}
+}
+
+// fork returns a copy that can be changed without changing s.
+func (s *State) fork() *State {
+	c := *s
+	c.nodes, c.names, c.jobs, c.slots = s.nodes.Copy(), s.names.Copy(), s.jobs.Copy(), s.slots.Copy()
+	c.tasks, c.onNode, c.stalls = s.tasks.Copy(), s.onNode.Copy(), s.stalls.Copy()
+	return &c
+}
+
+// Node returns a node by id, or nil.
+func (s *State) Node(id cluster.NodeID) *cluster.Node {
+	n, _ := s.nodes.Get(id)
+	return n
+}
+
+// NodeNamed returns the node that bears a name and is not decommissioned; failing that, the node with that id; failing that, nil.
+func (s *State) NodeNamed(name string) *cluster.Node {
+	if id, ok := s.names.Get(name); ok {
+		return s.Node(id)
+	}
+	return s.Node(cluster.NodeID(name))
+}
+
+// Nodes yields all nodes, decommissioned ones too, in the order of their ids.
+func (s *State) Nodes() iter.Seq[*cluster.Node] { return values(s.nodes) }
+
+// Job returns a job by name, or nil.
+func (s *State) Job(name string) *cluster.Job {
+	j, _ := s.jobs.Get(name)
+	return j
+}
+
+// Jobs yields all jobs in the order of their names.
+func (s *State) Jobs() iter.Seq[*cluster.Job] { return values(s.jobs) }
+
+// Slot returns a slot, or nil.
+func (s *State) Slot(job string, key cluster.SlotKey) *cluster.Slot {
+	v, _ := s.slots.Get(job + "/" + string(key))
+	return v
+}
+
+// Slots returns the slots of a job, numbered ones in the order of their numbers, others by key.
+func (s *State) Slots(job string) []*cluster.Slot {
+	var out []*cluster.Slot
+	prefix := job + "/"
+	s.slots.Ascend(prefix, func(id string, v *cluster.Slot) bool {
+		if !strings.HasPrefix(id, prefix) {
+			return false
+		}
+		out = append(out, v)
+		return true
+	})
+	slices.SortFunc(out, func(a, b *cluster.Slot) int { return compareKeys(a.Key, b.Key) })
+	return out
+}
+
+func compareKeys(a, b cluster.SlotKey) int {
+	if d := cmp.Compare(len(a), len(b)); d != 0 && isNumber(a) && isNumber(b) {
+		return d
+	}
+	return cmp.Compare(a, b)
+}
+
+func isNumber(k cluster.SlotKey) bool {
+	_, err := strconv.ParseUint(string(k), 10, 63)
+	return err == nil
+}
+
+// Task returns a task by id, or nil.
+func (s *State) Task(id cluster.TaskID) *cluster.Task {
+	t, _ := s.tasks.Get(id)
+	return t
+}
+
+// Tasks yields all tasks in the order of their ids.
+func (s *State) Tasks() iter.Seq[*cluster.Task] { return values(s.tasks) }
+
+// TasksOf yields the tasks of a job in the order of their ids; also those left of a removed job of that name.
+func (s *State) TasksOf(job string) iter.Seq[*cluster.Task] { return s.withPrefix(job + "/") }
+
+// SlotTasks returns the tasks of a slot, oldest first.
+func (s *State) SlotTasks(job string, key cluster.SlotKey) []*cluster.Task {
+	out := slices.Collect(s.withPrefix(job + "/" + string(key) + "/"))
+	slices.SortFunc(out, func(a, b *cluster.Task) int { return cmp.Compare(a.CreatedRev, b.CreatedRev) })
+	return out
+}
+
+func (s *State) withPrefix(prefix string) iter.Seq[*cluster.Task] {
+	return func(yield func(*cluster.Task) bool) {
+		s.tasks.Ascend(cluster.TaskID(prefix), func(id cluster.TaskID, t *cluster.Task) bool {
+			return strings.HasPrefix(string(id), prefix) && yield(t)
+		})
+	}
+}
+
+// TasksOn yields the tasks that were placed on a node, whatever became of them, in the order of their ids.
+func (s *State) TasksOn(node cluster.NodeID) iter.Seq[*cluster.Task] {
+	prefix := string(node) + "\x00"
+	return func(yield func(*cluster.Task) bool) {
+		s.onNode.Ascend(prefix, func(key string, _ struct{}) bool {
+			return strings.HasPrefix(key, prefix) && yield(s.Task(cluster.TaskID(key[len(prefix):])))
+		})
+	}
+}
+
+// Counts returns how many nodes, jobs, tasks and stalls there are.
+func (s *State) Counts() (nodes, jobs, tasks, stalls int) {
+	return s.nodes.Len(), s.jobs.Len(), s.tasks.Len(), s.stalls.Len()
+}
+
+// Stalls yields all stalls in the order of their keys.
+func (s *State) Stalls() iter.Seq[*cluster.Stall] { return values(s.stalls) }
+
+// StallsOf returns the stalls of one subject in the order of their keys.
+func (s *State) StallsOf(subject cluster.Subject) []*cluster.Stall {
+	return s.stallsWithPrefix(subject.String() + "|")
+}
+
+func (s *State) stallsWithPrefix(prefix string) []*cluster.Stall {
+	var out []*cluster.Stall
+	s.stalls.Ascend(prefix, func(key string, v *cluster.Stall) bool {
+		if !strings.HasPrefix(key, prefix) {
+			return false
+		}
+		out = append(out, v)
+		return true
+	})
+	return out
+}
+
+// TaskStalls returns why a task waits: its own stalls, and those of the group with which it is placed, beginning no earlier than the task itself.
+func (s *State) TaskStalls(t *cluster.Task) []cluster.Stall {
+	var out []cluster.Stall
+	for _, v := range s.StallsOf(cluster.Subject{Kind: cluster.SubjectTask, ID: string(t.ID)}) {
+		out = append(out, *v)
+	}
+	if t.Placed() || !t.Desired.State.Wanted() {
+		return out
+	}
+	for _, v := range s.StallsOf(cluster.Subject{Kind: cluster.SubjectGroup, ID: GroupKey(t)}) {
+		c := *v
+		c.Subject = cluster.Subject{Kind: cluster.SubjectTask, ID: string(t.ID)}
+		if c.Since.Before(t.Created) {
+			c.Since = t.Created
+		}
+		if c.Changed.Before(c.Since) {
+			c.Changed = c.Since
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// GroupKey names the group with which a waiting task is placed: its job, the content that it runs and the nodes that its slot is limited to.
+func GroupKey(t *cluster.Task) string {
+	key := t.Job + "@" + strconv.FormatUint(t.SpecVersion, 10)
+	if len(t.Nodes) == 0 {
+		return key
+	}
+	ids := make([]string, len(t.Nodes))
+	for i, id := range t.Nodes {
+		ids[i] = string(id)
+	}
+	return key + "@" + strings.Join(ids, ",")
+}
+
+func values[K cmp.Ordered, V any](m *btree.Map[K, V]) iter.Seq[V] {
+	return func(yield func(V) bool) {
+		m.Scan(func(_ K, v V) bool { return yield(v) })
+	}
+}

@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/setpointd/setpoint/core/monitor"
+	"github.com/setpointd/setpoint/core/reconcile"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// Step takes inputs and decides one turn, without I/O. The state that it made is published by Publish, after what it changed is durable. A Step whose turn
+// could not be committed ends the engine: its process loads again what was.
+func (e *Engine) Step(inputs []Input, now cluster.Time) Output {
+	e.begin(now)
+	for _, in := range inputs {
+		e.take(in, now)
+	}
+	wake := e.monitor(now)
+	wake = sooner(wake, e.reconcile(now))
+	e.place(now)
+	wake = sooner(wake, e.drains(now))
+	return e.finish(wake)
+}
+
+func (e *Engine) begin(now cluster.Time) {
+	e.work = e.work.fork()
+	e.rev = e.work.Revision + 1
+	e.work.Now = now
+	e.changes, e.replies, e.acks = nil, nil, nil
+	clear(e.touched)
+	for name, at := range e.wakes {
+		if at <= now.Engine {
+			delete(e.wakes, name)
+			e.dirtyJobs[name] = true
+		}
+	}
+}
+
+func (e *Engine) finish(wake time.Duration) Output {
+	out := Output{Replies: e.replies, Acks: e.acks, Wake: wake, More: len(e.dirtyJobs) > 0}
+	before := e.published.Load()
+	if len(e.changes) > 0 {
+		e.work.Revision = e.rev
+		out.Turn = Turn{Before: before, State: e.work, Changes: e.changes}
+	} else {
+		out.Turn = Turn{Before: before, State: before}
+		e.work = before
+	}
+	for _, name := range e.pluginNames {
+		if p := e.plugins[name]; p.out != nil {
+			if p.out.Reset {
+				p.out.Revision = out.Turn.State.Revision
+			}
+			out.Plugins = append(out.Plugins, *p.out)
+			p.out = nil
+		}
+	}
+	return out
+}
+
+// take applies one input.
+func (e *Engine) take(in Input, now cluster.Time) {
+	switch in := in.(type) {
+	case command:
+		v, err := e.operate(in, now)
+		e.replies = append(e.replies, Reply{ticket: in.ticket, value: v, err: err})
+	case AgentUp:
+		e.agentUp(in, now)
+	case AgentDown:
+		if a := e.agents[in.Node]; a != nil && a.session == in.Session {
+			a.named = nil
+		}
+	case AgentsHeard:
+		for _, id := range in.Nodes {
+			if a := e.agents[id]; a != nil {
+				a.last = now
+			}
+		}
+	case AgentDescribes:
+		e.agentDescribes(in, now)
+	case AgentReports:
+		e.agentReports(in, now)
+	case PluginUp:
+		e.pluginUp(in)
+	case PluginDown:
+		e.pluginDown(in)
+	case PluginApplied:
+		e.pluginApplied(in)
+	case PluginVerdicts:
+		e.pluginVerdicts(in)
+	case PluginSlots:
+		e.pluginSlots(in)
+	case PluginDrain:
+		e.pluginDrain(in, now)
+	}
+}
+
+// monitor concludes which nodes are ready, silent and down, and which tasks are gone.
+func (e *Engine) monitor(now cluster.Time) time.Duration {
+	limits := monitor.Limits{Silent: e.cfg.Silent, Down: e.cfg.Down, Few: 3}
+	r := monitor.Nodes(e.hearings(), e.silence, limits, now)
+	e.applyAll(cluster.AuthorMonitor, r.Changes)
+	e.silence = r.Silence
+	for _, id := range r.Regrace {
+		e.agents[id].last = now
+	}
+	var stalls []cluster.Stall
+	if r.Stall != nil {
+		stalls = append(stalls, *r.Stall)
+	}
+	e.setStalls(e.work.StallsOf(cluster.Subject{Kind: cluster.SubjectCluster, ID: "nodes"}), stalls)
+	for id := range e.dirtyNodes {
+		if n := e.work.Node(id); n != nil {
+			e.applyAll(cluster.AuthorMonitor, monitor.Gone(n, e.work.TasksOn(id), now))
+		}
+	}
+	return r.Wake
+}
+
+func (e *Engine) hearings() iter.Seq[monitor.Hearing] {
+	return func(yield func(monitor.Hearing) bool) {
+		for n := range e.work.Nodes() {
+			a := e.agents[n.ID]
+			if !yield(monitor.Hearing{Node: n, Last: a.last, Reported: a.reported, Confirmed: a.confirmed}) {
+				return
+			}
+		}
+	}
+}
+
+// reconcile decides about every job of which something changed, until the turn is full; the rest stays for the next.
+func (e *Engine) reconcile(now cluster.Time) time.Duration {
+	for _, name := range slices.Sorted(maps.Keys(e.dirtyJobs)) {
+		if len(e.changes) >= e.cfg.MaxChanges {
+			break
+		}
+		r := reconcile.Job(view{e.work, e}, name, now, e.rev)
+		delete(e.dirtyJobs, name)
+		e.applyAll(cluster.AuthorReconcile, r.Changes)
+		e.setStalls(e.jobStalls(name), r.Stalls)
+		delete(e.wakes, name)
+		if r.Wake > 0 {
+			e.wakes[name] = now.Engine + r.Wake
+		}
+		if r.Rollback != 0 {
+			e.rollBack(name, r.Rollback, r.Why, now)
+		}
+	}
+	var wake time.Duration
+	for _, at := range e.wakes {
+		wake = sooner(wake, max(at-now.Engine, 1))
+	}
+	return wake
+}
+
+// drains says how far drains are, and asks the drainers about what changed.
+func (e *Engine) drains(now cluster.Time) time.Duration {
+	for _, id := range slices.Sorted(maps.Keys(e.dirtyNodes)) {
+		n := e.work.Node(id)
+		if n == nil {
+			continue
+		}
+		e.applyAll(cluster.AuthorReconcile, reconcile.Node(view{e.work, e}, id, now).Changes)
+		e.askDrains(n, now)
+		e.undrained(n)
+	}
+	clear(e.dirtyNodes)
+	return e.askAgain(now)
+}
+
+// undrained says so where a node is to be emptied and no plugin is there to say how.
+func (e *Engine) undrained(n *cluster.Node) {
+	subject := cluster.Subject{Kind: cluster.SubjectNode, ID: string(n.ID)}
+	var now []cluster.Stall
+	has := false
+	for _, p := range e.plugins {
+		has = has || !p.ever || p.info.Drainer
+	}
+	if n.Spec.Availability == cluster.Drain && n.Drain.State != cluster.Drained && !has {
+		now = append(now, cluster.Stall{
+			Subject: subject, Source: cluster.SourceCore, Code: cluster.CodePluginUnavailable, Message: "no plugin says what leaves a node that is drained",
+			Clears: "a drainer is configured, such as plugin \"drain\"",
+		})
+	}
+	var before []*cluster.Stall
+	for _, s := range e.work.StallsOf(subject) {
+		if s.Source == cluster.SourceCore {
+			before = append(before, s)
+		}
+	}
+	e.setStalls(before, now)
+}
+
+// Publish makes the state of a committed turn the one that readers see.
+func (e *Engine) Publish(t Turn) { e.published.Store(t.State) }
+
+// Records returns what a turn changed: the records as they are now, and those that are no more as they were. Each record appears once.
+func (e *Engine) Records(t Turn) (puts, deletes []any) {
+	keys := slices.SortedFunc(maps.Keys(e.touched), compareRecords)
+	for _, k := range keys {
+		if v := t.State.record(k); v != nil {
+			puts = append(puts, v)
+		} else if v := t.Before.record(k); v != nil {
+			deletes = append(deletes, v)
+		}
+	}
+	return puts, deletes
+}
