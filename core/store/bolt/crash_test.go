@@ -120,6 +120,69 @@ func (c *child) kill(t *testing.T) []string {
 	return lines
 }
 
+// witness knows what was committed, and compares it with what a file holds after each crash.
+type witness struct {
+	held map[string]string
+	at   uint64
+}
+
+// check opens the file after a crash. Everything up to revision acked must be there, and one more may be: durable and not acknowledged.
+func (w *witness) check(t *testing.T, path string, acked uint64) {
+	t.Helper()
+	b, head, held := open(t, path, crashOptions())
+	if head.Revision != acked && head.Revision != acked+1 {
+		t.Fatalf("revision %d was acknowledged and the head is %d", acked, head.Revision)
+	}
+	for ; w.at < head.Revision; w.at++ {
+		for _, r := range crashBatch(w.at + 1).Records {
+			if r.Value == nil {
+				delete(w.held, r.Key)
+			} else {
+				w.held[r.Key] = string(r.Value)
+			}
+		}
+	}
+	if !maps.Equal(held, w.held) {
+		t.Fatalf("at revision %d the state is not what was committed", w.at)
+	}
+	next := head.Oldest + 1
+	err := b.Read(t.Context(), head.Oldest, func(batch store.Batch) error {
+		if batch.Revision != next {
+			return fmt.Errorf("revision %d, want %d", batch.Revision, next)
+		}
+		next++
+		return nil
+	})
+	if err != nil || next != head.Revision+1 {
+		t.Fatalf("log read to revision %d of %d: %v", next-1, head.Revision, err)
+	}
+	closed(t, b)
+}
+
+// commitSome lets a child commit a number of batches, crashes it, and returns the last revision that was acknowledged.
+func commitSome(t *testing.T, path string, n int, crash func(*child)) uint64 {
+	t.Helper()
+	c := start(t, childCommit, path)
+	for range n {
+		if !c.out.Scan() {
+			t.Fatalf("child ended: %s", c.err)
+		}
+	}
+	last := c.out.Text()
+	crash(c)
+	for c.out.Scan() {
+		last = c.out.Text()
+	}
+	if err := c.cmd.Wait(); err == nil {
+		t.Fatal("child ended by itself")
+	}
+	acked, err := strconv.ParseUint(last, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return acked
+}
+
 func TestKill(t *testing.T) {
 	rounds := 25
 	if testing.Short() {
@@ -127,54 +190,16 @@ func TestKill(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "state.db")
 	random := rand.New(rand.NewPCG(7, 7))
-	want, at := map[string]string{}, uint64(0)
-	for round := range rounds {
-		c := start(t, childCommit, path)
-		for range 1 + random.IntN(80) {
-			if !c.out.Scan() {
-				t.Fatalf("child ended: %s", c.err)
-			}
-		}
-		acked, err := strconv.ParseUint(c.out.Text(), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rest := c.kill(t); len(rest) > 0 {
-			if acked, err = strconv.ParseUint(rest[len(rest)-1], 10, 64); err != nil {
+	w := witness{held: map[string]string{}}
+	for range rounds {
+		acked := commitSome(t, path, 1+random.IntN(80), func(c *child) {
+			if err := c.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-		}
-		b, head, held := open(t, path, crashOptions())
-		// One more may be durable without having been acknowledged.
-		if head.Revision != acked && head.Revision != acked+1 {
-			t.Fatalf("round %d: revision %d was acknowledged and the head is %d", round, acked, head.Revision)
-		}
-		for ; at < head.Revision; at++ {
-			for _, r := range crashBatch(at + 1).Records {
-				if r.Value == nil {
-					delete(want, r.Key)
-				} else {
-					want[r.Key] = string(r.Value)
-				}
-			}
-		}
-		if !maps.Equal(held, want) {
-			t.Fatalf("round %d: at revision %d the state is not what was committed", round, at)
-		}
-		next := head.Oldest + 1
-		err = b.Read(t.Context(), head.Oldest, func(batch store.Batch) error {
-			if batch.Revision != next {
-				return fmt.Errorf("revision %d, want %d", batch.Revision, next)
-			}
-			next++
-			return nil
 		})
-		if err != nil || next != head.Revision+1 {
-			t.Fatalf("round %d: log read to revision %d of %d: %v", round, next-1, head.Revision, err)
-		}
-		closed(t, b)
+		w.check(t, path, acked)
 	}
-	t.Logf("%d kills, %d commits, none lost", rounds, at)
+	t.Logf("%d kills, %d commits, none lost", rounds, w.at)
 }
 
 func TestKilledWhileClean(t *testing.T) {
