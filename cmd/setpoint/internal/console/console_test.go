@@ -1,0 +1,111 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTable(t *testing.T) {
+	tests := []struct {
+		name  string
+		style Style
+		want  string
+	}{
+		{"plain", Style{}, "NAME  STATE\nn1    ready\nn200  -\n"},
+		{"colour", Style{Color: true}, "\x1b[2mNAME\x1b[0m  \x1b[2mSTATE\x1b[0m\nn1    \x1b[32mready\x1b[0m\nn200  -\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			table := NewTable("NAME", "STATE")
+			table.Row("n1", tt.style.Green("ready"))
+			table.Row("n200", "")
+			var out strings.Builder
+			table.Write(&out, tt.style)
+			if out.String() != tt.want {
+				t.Errorf("got\n%q, want\n%q", out.String(), tt.want)
+			}
+		})
+	}
+}
+
+func TestWidth(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "abc": 3, "häuser": 6, "\x1b[31mred\x1b[0m": 3, "\x1b[1m\x1b[31mx\x1b[0m\x1b[0my": 2, "\x1b[cut": 5,
+	} {
+		if got := Width(text); got != want {
+			t.Errorf("Width(%q) = %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	for _, tt := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{-time.Second, "0s"}, {0, "0s"}, {999 * time.Millisecond, "0s"}, {45 * time.Second, "45s"}, {70 * time.Second, "1m10s"},
+		{4 * time.Minute, "4m"}, {12*time.Minute + 5*time.Second, "12m"}, {3*time.Hour + 59*time.Minute, "3h59m"},
+		{53 * time.Hour, "2d5h"}, {4000 * time.Hour, "166d"},
+	} {
+		if got := Age(tt.d); got != tt.want {
+			t.Errorf("Age(%v) = %q, want %q", tt.d, got, tt.want)
+		}
+	}
+	if got := Since(time.Unix(100, 0), time.Time{}); got != "-" {
+		t.Errorf("since never: %q, want a dash", got)
+	}
+	if got := Since(time.Unix(100, 0), time.Unix(40, 0)); got != "1m" {
+		t.Errorf("since a minute: %q, want 1m", got)
+	}
+}
+
+func TestAmounts(t *testing.T) {
+	for milli, want := range map[int64]string{0: "0", 500: "0.5", 4000: "4", 1250: "1.25", 1: "0.001", -1500: "-1.5", -100: "-0.1"} {
+		if got := CPU(milli); got != want {
+			t.Errorf("CPU(%d) = %q, want %q", milli, got, want)
+		}
+	}
+	for n, want := range map[int64]string{
+		0: "0B", 1023: "1023B", 1024: "1KiB", 256 << 20: "256MiB", 3 << 29: "1.5GiB", 8 << 30: "8GiB", -(1 << 20): "-1MiB", 1 << 62: "4096PiB",
+	} {
+		if got := Bytes(n); got != want {
+			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
+		}
+	}
+	if got := Count(1, "task") + ", " + Count(0, "task") + ", " + Count(2, "task"); got != "1 task, 0 tasks, 2 tasks" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestProgressWithoutTerminal(t *testing.T) {
+	var out strings.Builder
+	p := NewProgress(&out)
+	p.Show("1 of 3")
+	p.Show("1 of 3")
+	p.Keep("something happened")
+	p.Show("3 of 3")
+	p.End()
+	if want := "1 of 3\nsomething happened\n3 of 3\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+func TestProgressOnTerminal(t *testing.T) {
+	var out strings.Builder
+	p := &Progress{w: &out, terminal: true}
+	p.Show("1 of 3")
+	p.Show("1 of 3")
+	p.Keep("note")
+	p.End()
+	p.End()
+	if want := "\r\x1b[K1 of 3" + "\r\x1b[Knote\n1 of 3" + "\r\x1b[K"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+func TestIndent(t *testing.T) {
+	if got := Indent("  ", "a\nb\n"); got != "  a\n  b" {
+		t.Errorf("got %q", got)
+	}
+}
