@@ -1,0 +1,358 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	pluginv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/plugin/v1"
+)
+
+// What holds where the core does not say, and bounds for what it says.
+const (
+	defaultDeadline   = 5 * time.Second
+	defaultMessage    = 1 << 20
+	smallestMessage   = 16 << 10
+	callPatience      = 10 * time.Millisecond
+	applyPatience     = 250 * time.Millisecond
+	closePatience     = time.Second
+	protocolMinor     = 1
+	incomingQueueSize = 16
+)
+
+// limits are what the core asks for in a session.
+type limits struct {
+	deadline time.Duration // of one answer
+	message  int           // bytes
+}
+
+func limitsOf(hello *pluginv1.Hello) limits {
+	l := limits{deadline: time.Duration(hello.DeadlineNs), message: int(hello.MaxMessageBytes)}
+	if l.deadline <= 0 {
+		l.deadline = defaultDeadline
+	}
+	if l.message <= 0 {
+		l.message = defaultMessage
+	}
+	l.message = max(l.message, smallestMessage)
+	return l
+}
+
+// session is one conversation with the core. Owner: the goroutine of run, which alone reads and writes the fields, except where they say otherwise.
+type session struct {
+	plugin *Plugin         // never changed
+	log    hclog.Logger    // never changed
+	ctx    context.Context //nolint:containedctx // of everything in the session
+	limits limits          // never changed
+	inbox  *inbox          // by any goroutine
+	pool   *pool           // by any goroutine
+
+	mirror    mirror
+	classes   map[uint32]*class
+	jobs      map[string]*job
+	questions map[uint64]*question
+	outbox    *outbox
+	calls     []work // begun by the event at hand
+	applying  *applying
+	runners   sync.WaitGroup
+}
+
+// applying is a revision whose answers are awaited before the core is told that it was applied.
+type applying struct {
+	revision uint64
+	waiting  map[*standing]struct{}
+	timer    *time.Timer
+}
+
+// stream is the side of the conversation that the transport offers.
+type stream interface {
+	Send(m *pluginv1.FromPlugin) error
+	Recv() (*pluginv1.FromCore, error)
+}
+
+func newSession(ctx context.Context, p *Plugin, log hclog.Logger, hello *pluginv1.Hello) *session {
+	s := &session{
+		plugin: p, log: log, ctx: ctx, limits: limitsOf(hello), inbox: newInbox(),
+		classes: make(map[uint32]*class), jobs: make(map[string]*job), questions: make(map[uint64]*question),
+	}
+	s.outbox = newOutbox(s.limits.message)
+	s.outbox.add(&pluginv1.FromPlugin{Message: &pluginv1.FromPlugin_Ready{Ready: &pluginv1.Ready{Protocol: protocolMinor}}})
+	s.pool = newPool(runtime.GOMAXPROCS(0), callPatience, s.limits.deadline, func() { s.inbox.post(s.blocked) })
+	return s
+}
+
+// serveSession holds one conversation until the stream or ctx ends. It returns what went wrong, or nil.
+func serveSession(ctx context.Context, p *Plugin, log hclog.Logger, st stream) error {
+	first, err := st.Recv()
+	if err != nil {
+		return fmt.Errorf("receive hello: %w", err)
+	}
+	hello := first.GetHello()
+	if hello == nil {
+		return protocolError("the first message is not hello")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := newSession(ctx, p, log, hello)
+	in, ended := make(chan *pluginv1.FromCore, incomingQueueSize), make(chan error, 2)
+	out, sent := make(chan *pluginv1.FromPlugin, 1), make(chan struct{}, 1)
+	go receive(ctx, st, in, ended) // ends with the stream, which ends when this function returns
+	var sender sync.WaitGroup
+	sender.Go(func() { send(st, out, sent, ended) })
+	s.startRunners()
+	err = s.run(in, ended, out, sent)
+	cancel()
+	close(out)
+	s.close()
+	if err == nil {
+		sender.Wait()
+	}
+	return err
+}
+
+func receive(ctx context.Context, st stream, in chan<- *pluginv1.FromCore, ended chan<- error) {
+	for {
+		m, err := st.Recv()
+		if err != nil {
+			ended <- fmt.Errorf("receive: %w", err)
+			return
+		}
+		select {
+		case in <- m:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func send(st stream, out <-chan *pluginv1.FromPlugin, sent chan<- struct{}, ended chan<- error) {
+	for m := range out {
+		if err := st.Send(m); err != nil {
+			ended <- fmt.Errorf("send: %w", err)
+			return
+		}
+		sent <- struct{}{}
+	}
+}
+
+// run takes one event after another until the conversation ends.
+func (s *session) run(in <-chan *pluginv1.FromCore, ended <-chan error, out chan<- *pluginv1.FromPlugin, sent <-chan struct{}) error {
+	free := true
+	for {
+		if free && !s.outbox.empty() {
+			if m := s.outbox.next(s); m != nil {
+				out <- m // has room: the sender has taken all before
+				free = false
+			}
+		}
+		from := in
+		if s.applying != nil {
+			from = nil // the order of messages is the clock: what follows a revision waits for it
+		}
+		select {
+		case <-s.ctx.Done():
+			return nil
+		case err := <-ended:
+			return err
+		case <-sent:
+			free = true
+		case m := <-from:
+			if err := s.handle(m); err != nil {
+				return err
+			}
+		case <-s.inbox.wake:
+			for _, event := range s.inbox.take() {
+				event()
+			}
+		}
+		s.submit()
+	}
+}
+
+// submit starts the calls that the event at hand asked for.
+func (s *session) submit() {
+	if len(s.calls) > 0 {
+		s.pool.submit(s.calls)
+		s.calls = nil
+	}
+}
+
+func (s *session) handle(m *pluginv1.FromCore) error {
+	switch x := m.Message.(type) {
+	case *pluginv1.FromCore_Nodes:
+		return s.takeNodes(x.Nodes)
+	case *pluginv1.FromCore_Classes:
+		return s.takeClasses(x.Classes)
+	case *pluginv1.FromCore_Jobs:
+		return s.takeJobs(x.Jobs)
+	case *pluginv1.FromCore_Question:
+		return s.ask(x.Question)
+	case *pluginv1.FromCore_Cancel:
+		s.cancelled(x.Cancel.Question)
+		return nil
+	case *pluginv1.FromCore_Hello:
+		return protocolError("hello came twice")
+	}
+	return nil // of a newer protocol than this SDK knows
+}
+
+func (s *session) takeNodes(msg *pluginv1.Nodes) error {
+	ch, complete, err := s.mirror.apply(msg)
+	if err != nil {
+		return protocolError(err.Error())
+	}
+	if !complete {
+		return nil
+	}
+	revision := s.mirror.current.revision
+	s.applying = &applying{revision: revision, waiting: make(map[*standing]struct{})}
+	for _, id := range slices.Sorted(maps.Keys(s.classes)) {
+		c := s.classes[id]
+		if c.stands() {
+			c.at = revision
+			continue
+		}
+		s.catchUp(c, ch)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.jobs)) {
+		s.jobs[name].renamed(ch, revision)
+		s.catchUp(s.jobs[name], ch)
+	}
+	if len(s.applying.waiting) == 0 {
+		s.applied()
+		return nil
+	}
+	s.applying.timer = time.AfterFunc(applyPatience, func() { s.inbox.post(s.applied) })
+	return nil
+}
+
+// catchUp brings a subject to the new revision, whose report waits for it unless it was behind before.
+func (s *session) catchUp(sub subject, ch changes) {
+	st := sub.state()
+	behind := st.busy
+	if s.begin(sub, ch); st.busy && !behind {
+		s.applying.waiting[st] = struct{}{}
+	}
+}
+
+// settle ends the waiting for a subject.
+func (s *session) settle(sub subject) {
+	if s.applying == nil {
+		return
+	}
+	delete(s.applying.waiting, sub.state())
+	if len(s.applying.waiting) == 0 {
+		s.applied()
+	}
+}
+
+// blocked reports the revision at hand if whatever it waits for takes long and nothing else is under way.
+func (s *session) blocked() {
+	if s.pool.stuck() {
+		s.applied()
+	}
+}
+
+// applied reports the revision at hand once the answers that were waited for are there, or are late.
+func (s *session) applied() {
+	if s.applying == nil {
+		return
+	}
+	if s.applying.timer != nil {
+		s.applying.timer.Stop()
+	}
+	s.outbox.applied = s.applying.revision
+	s.applying = nil
+}
+
+// sayApplied makes the report, and notes who was named in it as late.
+func (s *session) sayApplied(revision uint64) *pluginv1.FromPlugin {
+	a := &pluginv1.Applied{Revision: revision}
+	for _, id := range slices.Sorted(maps.Keys(s.classes)) {
+		if c := s.classes[id]; c.at < revision || c.failed != nil {
+			c.late = revision
+			a.LateClasses = append(a.LateClasses, id)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.jobs)) {
+		if j := s.jobs[name]; j.at < revision || j.failed != nil {
+			j.late = revision
+			a.LateJobs = append(a.LateJobs, name)
+		}
+	}
+	return &pluginv1.FromPlugin{Message: &pluginv1.FromPlugin_Applied{Applied: a}}
+}
+
+func (s *session) takeClasses(msg *pluginv1.Classes) error {
+	if s.plugin.Filter == nil {
+		return protocolError("classes are given to a plugin that is no filter")
+	}
+	for _, id := range msg.Remove {
+		if c := s.classes[id]; c != nil {
+			s.drop(c)
+			delete(s.classes, id)
+		}
+	}
+	for _, add := range msg.Add {
+		if c := s.classes[add.Id]; c != nil {
+			s.drop(c)
+		}
+		c := newClass(s.ctx, s.plugin, add, s.limits.deadline)
+		c.name = fmt.Sprintf("class %d", add.Id)
+		s.classes[add.Id] = c
+		s.begin(c, changes{compile: true, all: true})
+	}
+	return nil
+}
+
+func (s *session) takeJobs(msg *pluginv1.Jobs) error {
+	for _, name := range msg.Remove {
+		if j := s.jobs[name]; j != nil {
+			s.drop(j)
+			delete(s.jobs, name)
+		}
+	}
+	for _, add := range msg.Add {
+		if s.plugin.JobTypes[add.Type] == nil {
+			return protocolError(fmt.Sprintf("job %s is of type %q, which the plugin does not serve", add.Name, add.Type))
+		}
+		if j := s.jobs[add.Name]; j != nil {
+			s.drop(j)
+		}
+		j := newJob(s.ctx, s.plugin, add, s.limits.deadline)
+		j.name = "job " + add.Name
+		s.jobs[add.Name] = j
+		s.begin(j, changes{compile: true, all: true})
+	}
+	return nil
+}
+
+// askAgain computes every answer anew.
+func (s *session) askAgain() {
+	for _, id := range slices.Sorted(maps.Keys(s.classes)) {
+		s.begin(s.classes[id], changes{compile: true, all: true})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.jobs)) {
+		s.begin(s.jobs[name], changes{compile: true, all: true})
+	}
+}
+
+// close ends everything that the session started, as far as authors' code lets it.
+func (s *session) close() {
+	for _, c := range s.classes {
+		s.drop(c)
+	}
+	for _, j := range s.jobs {
+		s.drop(j)
+	}
+	for _, q := range s.questions {
+		q.cancel()
+	}
+	s.pool.close(closePatience)
+	s.runners.Wait()
+}
