@@ -70,7 +70,10 @@ func logsSelected(s *suite) {
 	if got := s.read(h, driver.LogsRequest{Tail: 3}); len(got) != 3 {
 		s.Errorf("the last three lines of both are %q", got)
 	}
-	for range s.d.Logs(s.ctx, h, driver.LogsRequest{}) {
+	for _, err := range s.d.Logs(s.ctx, h, driver.LogsRequest{}) {
+		if err != nil {
+			s.Fatal(err)
+		}
 		break // leaving early must be harmless
 	}
 }
