@@ -116,8 +116,8 @@ func specFields(a, b cluster.NodeSpec) cluster.FieldMask {
 	if a.Availability != b.Availability || a.Decommissioned != b.Decommissioned || a.DrainDeadline != b.DrainDeadline {
 		m |= cluster.Mask(cluster.FieldAvailability)
 	}
-	if a.Name != b.Name {
-		m |= cluster.Mask(cluster.FieldPlatform)
+	if a.Name != b.Name || a.Decommissioned != b.Decommissioned {
+		m |= cluster.Mask(cluster.FieldIdentity)
 	}
 	return m
 }
@@ -183,7 +183,7 @@ func (e *Engine) nodeChanged(n *cluster.Node, fields cluster.FieldMask) {
 
 var (
 	placingFields   = cluster.Mask(cluster.FieldCapacity, cluster.FieldAvailability, cluster.FieldState)
-	reconcileFields = cluster.Mask(cluster.FieldAvailability, cluster.FieldState, cluster.FieldPlatform)
+	reconcileFields = cluster.Mask(cluster.FieldAvailability, cluster.FieldState, cluster.FieldIdentity)
 )
 
 func (e *Engine) applyJob(c cluster.Change) {

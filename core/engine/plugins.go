@@ -173,7 +173,7 @@ func (p *pluginState) watches() cluster.FieldMask {
 	if !p.ever {
 		return allFields
 	}
-	return p.info.Watches
+	return p.info.Watches | cluster.Mask(cluster.FieldIdentity)
 }
 
 func (e *Engine) unmirror(i uint32) {

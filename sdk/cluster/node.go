@@ -102,7 +102,8 @@ const (
 	FieldCapacity
 	FieldAvailability
 	FieldState
-	NodeFields // how many there are
+	FieldIdentity // name, and whether it was decommissioned; every plugin sees these
+	NodeFields    // how many there are
 )
 
 // FieldRevisions says for each group of fields at which revision it last changed.

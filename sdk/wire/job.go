@@ -47,6 +47,7 @@ func JobControlToProto(c *cluster.JobControl) *setpointv1.JobControl {
 		Restarts:    c.Restarts,
 		UpdateHold:  c.UpdateHold,
 		Cancelled:   c.Cancelled,
+		Resumes:     c.Resumes,
 	}
 }
 
@@ -72,6 +73,7 @@ func JobControlFromProto(p *setpointv1.JobControl) (cluster.JobControl, error) {
 		Restarts:    p.GetRestarts(),
 		UpdateHold:  p.GetUpdateHold(),
 		Cancelled:   p.GetCancelled(),
+		Resumes:     p.GetResumes(),
 	}, nil
 }
 
@@ -122,6 +124,7 @@ func UpdateToProto(u cluster.Update) *setpointv1.Update {
 		Failures: int64(u.Failures),
 		LastUp:   TimeToProto(u.LastUp),
 		Waiting:  int64(u.Waiting),
+		Resumes:  u.Resumes,
 	}
 }
 
@@ -140,6 +143,7 @@ func UpdateFromProto(p *setpointv1.Update) cluster.Update {
 		Failures: int(p.GetFailures()),
 		LastUp:   TimeFromProto(p.GetLastUp()),
 		Waiting:  int(p.GetWaiting()),
+		Resumes:  p.GetResumes(),
 	}
 }
 

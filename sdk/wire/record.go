@@ -55,7 +55,7 @@ func Encode(v any) (key string, value []byte, err error) {
 	case *cluster.Stall:
 		m = StallToProto(r)
 	}
-	if key, err = keyOf(v); err != nil {
+	if key, err = KeyOf(v); err != nil {
 		return "", nil, fmt.Errorf("encode %T: %w", v, err)
 	}
 	if value, err = (proto.MarshalOptions{Deterministic: true}).Marshal(m); err != nil {
@@ -71,7 +71,7 @@ func Decode(key string, value []byte) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w: %w", key, ErrRecord, err)
 	}
-	own, err := keyOf(v)
+	own, err := KeyOf(v)
 	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", key, err)
 	}
@@ -123,8 +123,8 @@ func unmarshal[M proto.Message](value []byte, m M) (M, error) {
 	return m, err
 }
 
-// keyOf returns the key of a record. A job's name must not contain a slash, or two slots could have one key.
-func keyOf(v any) (string, error) {
+// KeyOf returns the key of a record, of the same types as Encode takes. A job's name must not contain a slash, or two slots could have one key.
+func KeyOf(v any) (string, error) {
 	var key, name string
 	switch r := v.(type) {
 	case *cluster.Node:

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+	"github.com/setpointd/setpoint/sdk/wire"
+)
+
+// Journal keeps records of the vocabulary in a backend, encoded.
+type Journal struct {
+	Backend Backend
+}
+
+// Load calls put with every record and returns the head. An error of put is returned as it is.
+func (j Journal) Load(ctx context.Context, put func(record any) error) (Head, error) {
+	return j.Backend.Load(ctx, func(r Record) error {
+		v, err := wire.Decode(r.Key, r.Value)
+		if err != nil {
+			return fmt.Errorf("load %s: %w", r.Key, err)
+		}
+		return put(v)
+	})
+}
+
+// Commit makes one turn durable: records as they are now, and those that are no more as they were.
+func (j Journal) Commit(ctx context.Context, rev cluster.Revision, now cluster.Time, puts, deletes []any) error {
+	b := Batch{Revision: uint64(rev), Engine: now.Engine, Wall: time.Unix(0, now.Wall), Records: make([]Record, 0, len(puts)+len(deletes))}
+	for _, v := range puts {
+		key, value, err := wire.Encode(v)
+		if err != nil {
+			return err
+		}
+		b.Records = append(b.Records, Record{Key: key, Value: value})
+	}
+	for _, v := range deletes {
+		key, err := wire.KeyOf(v)
+		if err != nil {
+			return err
+		}
+		b.Records = append(b.Records, Record{Key: key})
+	}
+	return j.Backend.Commit(ctx, b)
+}
