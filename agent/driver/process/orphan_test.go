@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/setpointd/setpoint/agent/driver"
-	"github.com/setpointd/setpoint/agent/driver/drivertest"
 )
 
 func TestShimKilled(t *testing.T) {
