@@ -51,8 +51,9 @@ var layers = []layer{
 		imports:  []string{"core/engine", "core/pki", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
 	},
 	{packages: []string{"core/web"}, imports: []string{"core/engine", "sdk/cluster"}},
-	{packages: []string{"core/config"}, imports: []string{"sdk/..."}},
-	{packages: []string{"core/jobfile"}, imports: []string{"sdk/..."}},
+	{packages: []string{"core/hcltext"}},
+	{packages: []string{"core/config"}, imports: []string{"core/hcltext", "sdk/..."}},
+	{packages: []string{"core/jobfile"}, imports: []string{"core/hcltext", "sdk/..."}},
 	{packages: []string{"core/pki"}},
 
 	// The simulator runs the real engine and the real plugins' logic.
@@ -91,8 +92,8 @@ var homes = map[string][]string{
 	"connectrpc.com/connect":          {"proto/...", "core/api", "core/dispatch", "agent/...", "client/...", "cmd/..."},
 	"github.com/hashicorp/go-hclog":   {"sdk/...", "plugins/...", "core/...", "agent/...", "client/...", "cmd/..."},
 	"github.com/hashicorp/go-plugin":  {"sdk", "sdk/sdktest", "core/pluginhost/..."},
-	"github.com/hashicorp/hcl/v2":     {"core/config", "core/jobfile", "sdk/..."},
-	"github.com/zclconf/go-cty":       {"core/config", "core/jobfile", "sdk/..."},
+	"github.com/hashicorp/hcl/v2":     {"core/hcltext", "core/config", "core/jobfile", "sdk/..."},
+	"github.com/zclconf/go-cty":       {"core/hcltext", "core/config", "core/jobfile", "sdk/..."},
 	"github.com/spf13/cobra":          {"cmd/..."},
 	"github.com/spf13/pflag":          {"cmd/..."},
 	"github.com/tidwall/btree":        {"core/engine"},

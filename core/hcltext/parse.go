@@ -1,0 +1,133 @@
+package hcltext
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/json"
+)
+
+// The limits of one file. The parser is recursive, so depth is limited before it begins.
+const (
+	MaxFileSize  = 256 << 10
+	MaxNesting   = 64
+	maxUnary     = 64
+	maxQuestions = 256
+)
+
+// Parse parses a file, as HCL, or as JSON if its first character is a brace. If the file is too large or too deeply nested, or has a syntax error, or a for
+// expression, it says so and the file's body must not be used. The file can be shown in diagnostics in any case.
+func Parse(filename string, src []byte) (*hcl.File, hcl.Diagnostics) {
+	unread := &hcl.File{Body: hcl.EmptyBody(), Bytes: src}
+	start := hcl.Range{Filename: filename, Start: hcl.InitialPos, End: hcl.InitialPos}
+	if len(src) > MaxFileSize {
+		unread.Bytes = nil
+		return unread, problem(start, "File too large", fmt.Sprintf("It has %d bytes; the limit is %d.", len(src), MaxFileSize))
+	}
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
+	if isJSON(src) {
+		if depth := jsonDepth(src); depth > MaxNesting {
+			return unread, tooDeep(start)
+		}
+		return orUnread(unread)(json.Parse(src, filename))
+	}
+	if diags := checkDepth(filename, src); diags.HasErrors() {
+		return unread, diags
+	}
+	file, diags := hclsyntax.ParseConfig(src, filename, hcl.InitialPos)
+	if body, ok := bodyOf(file); ok && !diags.HasErrors() {
+		diags = append(diags, refuseLoops(body)...)
+	}
+	return orUnread(unread)(file, diags)
+}
+
+func bodyOf(file *hcl.File) (*hclsyntax.Body, bool) {
+	if file == nil {
+		return nil, false
+	}
+	body, ok := file.Body.(*hclsyntax.Body)
+	return body, ok
+}
+
+func orUnread(unread *hcl.File) func(*hcl.File, hcl.Diagnostics) (*hcl.File, hcl.Diagnostics) {
+	return func(file *hcl.File, diags hcl.Diagnostics) (*hcl.File, hcl.Diagnostics) {
+		if file == nil || file.Body == nil {
+			file = unread
+		}
+		return file, diags
+	}
+}
+
+func isJSON(src []byte) bool {
+	src = bytes.TrimLeft(src, " \t\r\n")
+	return len(src) > 0 && src[0] == '{'
+}
+
+func tooDeep(at hcl.Range) hcl.Diagnostics {
+	return problem(at, "Too deeply nested", fmt.Sprintf("Blocks, lists and operators can be nested %d deep.", MaxNesting))
+}
+
+// jsonDepth returns how deep arrays and objects are nested.
+func jsonDepth(src []byte) int {
+	depth, deepest, inString := 0, 0, false
+	for i := 0; i < len(src); i++ {
+		switch c := src[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// checkDepth looks at what makes the parser call itself: brackets, templates, runs of unary operators and conditionals.
+func checkDepth(filename string, src []byte) hcl.Diagnostics {
+	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
+	depth, unary, questions := 0, 0, 0
+	for _, t := range tokens {
+		run := 0
+		switch t.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+			depth++
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
+			depth--
+		case hclsyntax.TokenMinus, hclsyntax.TokenBang:
+			run = unary + 1
+		case hclsyntax.TokenQuestion:
+			questions++
+		}
+		unary = run
+		if depth > MaxNesting || unary > maxUnary || questions > maxQuestions {
+			return tooDeep(t.Range)
+		}
+	}
+	return nil
+}
+
+// refuseLoops refuses for expressions, whose results could be of any size. There is nothing to loop over in these files anyway.
+func refuseLoops(body *hclsyntax.Body) hcl.Diagnostics {
+	return hclsyntax.VisitAll(body, func(n hclsyntax.Node) hcl.Diagnostics {
+		if loop, ok := n.(*hclsyntax.ForExpr); ok {
+			return problem(loop.Range(), "No loops here", "Files of this kind have no for expressions; write the elements out.")
+		}
+		return nil
+	})
+}
+
+func problem(at hcl.Range, summary, detail string) hcl.Diagnostics {
+	return hcl.Diagnostics{Error(at, summary, detail)}
+}
+
+// Error returns an error at a place.
+func Error(at hcl.Range, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &at}
+}
