@@ -37,6 +37,7 @@ type branches struct {
 	of     []int32 // node → branch, -1 for unused indexes
 	values []string
 	has    []bool // whether the branch has a value
+	used   []bool // whether a node that counts is in the branch
 }
 
 func newBranches(c *Cluster, name string) *branches {
@@ -54,7 +55,7 @@ func newBranches(c *Cluster, name string) *branches {
 		}
 		if !ok {
 			id = int32(len(out.values))
-			out.values, out.has = append(out.values, value), append(out.has, has)
+			out.values, out.has, out.used = append(out.values, value), append(out.has, has), append(out.used, false)
 			if has {
 				known[value] = id
 			} else {
@@ -62,8 +63,23 @@ func newBranches(c *Cluster, name string) *branches {
 			}
 		}
 		out.of[i] = id
+		out.used[id] = out.used[id] || c.present(i)
 	}
 	return out
+}
+
+// usedBy returns which branches nodes of the group are in, be they full or not.
+func (b *branches) usedBy(n *need, c *Cluster) []bool {
+	if n.limited == nil {
+		return b.used
+	}
+	used := make([]bool, len(b.values))
+	for _, i := range n.limited {
+		if c.present(i) {
+			used[b.of[i]] = true
+		}
+	}
+	return used
 }
 
 // balance is how full the branches of one spread block are.
@@ -73,13 +89,9 @@ type balance struct {
 	share []int64 // that the branch should get, relative to each other; 0: none
 }
 
-// newBalance returns an empty balance whose shares are divided among the branches of the given nodes, be they full or not.
-func newBalance(b *branches, s cluster.Spread, nodes []int) *balance {
+// newBalance returns an empty balance. What targets leave over is shared by the values in use that they do not name.
+func newBalance(b *branches, s cluster.Spread, used []bool) *balance {
 	out := &balance{branches: b, tasks: make([]int64, len(b.values)), share: make([]int64, len(b.values))}
-	used := make([]bool, len(b.values))
-	for _, i := range nodes {
-		used[b.of[i]] = true
-	}
 	named, rest := make([]bool, len(b.values)), int64(100)
 	for _, t := range s.Targets {
 		rest -= int64(t.Percent)
@@ -95,7 +107,6 @@ func newBalance(b *branches, s cluster.Spread, nodes []int) *balance {
 			others++
 		}
 	}
-	// What the targets leave over is shared by the values that they do not name.
 	for k := range out.share {
 		if named[k] {
 			out.share[k] *= max(1, others)

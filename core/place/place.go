@@ -72,6 +72,7 @@ type placer struct {
 	v        *view
 	order    []int32
 	opened   Bitmap
+	staying  Bitmap
 	values   map[string]*branches // by attribute
 	claims   map[claimant]int     // numbers of the claims
 	released bool
@@ -120,6 +121,19 @@ func (p *placer) openNodes() Bitmap {
 		}
 	}
 	return p.opened
+}
+
+// stayingNodes returns the nodes whose tasks can be expected to stay there.
+func (p *placer) stayingNodes() Bitmap {
+	if p.staying == nil {
+		p.staying = NewBitmap(len(p.v.c.Nodes))
+		for i := range p.v.c.Nodes {
+			if p.v.c.stays(i) {
+				p.staying.Set(i)
+			}
+		}
+	}
+	return p.staying
 }
 
 func (p *placer) branches(attribute string) *branches {
@@ -222,7 +236,7 @@ func (q *queue) next(t *cluster.Task) (node int, ports []cluster.PortGrant, ok b
 func (q *queue) take(b *bucket, t *cluster.Task) (int, []cluster.PortGrant) {
 	e := b.pile[0]
 	st := q.p.v.at(int(e.node))
-	ports := st.grant(q.n)
+	ports := q.grant(st)
 	st.take(Use{Resources: q.n.g.Reserve.Resources, Ports: ports}, q.n.job, t.ID)
 	e.count++
 	if q.p.v.c.stays(int(e.node)) {
@@ -236,6 +250,21 @@ func (q *queue) take(b *bucket, t *cluster.Task) (int, []cluster.PortGrant) {
 	}
 	q.put(b)
 	return int(e.node), ports
+}
+
+// grant picks the ports that a task gets on a node. Those of many tasks share an array.
+func (q *queue) grant(st *state) []cluster.PortGrant {
+	ports := len(q.n.g.Reserve.Ports)
+	if ports == 0 {
+		return nil
+	}
+	if len(q.grants) < ports {
+		q.grants = make([]cluster.PortGrant, ports*min(64, len(q.n.g.Tasks)))
+	}
+	out := q.grants[:ports:ports]
+	q.grants = q.grants[ports:]
+	st.grant(q.n, out)
+	return out
 }
 
 // changed puts node i in its place after a claim there was given back or taken, and by tasks of the job more are counted there.

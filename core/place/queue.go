@@ -1,6 +1,11 @@
 package place
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
 
 // queue is the nodes that fit one group now, in the order in which the group wants them: the filters' ranks, then the spread blocks, then the strategy, then
 // the node's name and id.
@@ -12,9 +17,10 @@ type queue struct {
 	n        *need
 	names    []int // the group's nodes by name, if it is limited; nil: the placer's order counts
 	balances []*balance
-	steps    map[step]int32
-	buckets  []*bucket // by the number of the last step; nil where that step is not the last
+	steps    map[step]int32 // with several spread blocks, to the numbers of buckets
+	buckets  []*bucket      // with one spread block by branch; nil where no node fits, or where a step is not the last
 	heap     []*bucket
+	grants   []cluster.PortGrant // room for those of the tasks to come
 }
 
 // step leads from the branches of the earlier spread blocks to those of one block more.
@@ -92,11 +98,8 @@ func (q *queue) fill(fitting pile) {
 	if len(q.n.spread()) == 0 || len(fitting) < 2 && len(q.p.claims) == 0 {
 		q.buckets = []*bucket{{pile: fitting}}
 	} else {
-		q.balance()
-		for _, e := range fitting {
-			b := q.bucketOf(int(e.node))
-			b.pile = append(b.pile, e)
-		}
+		q.balance(fitting)
+		q.share(fitting)
 	}
 	for _, b := range q.buckets {
 		if b != nil {
@@ -106,16 +109,39 @@ func (q *queue) fill(fitting pile) {
 	q.settle()
 }
 
-// balance counts the job's tasks by the branches of each spread block. Tasks that will not stay where they are, on nodes that are down or drained, do not count.
-func (q *queue) balance() {
-	q.steps = map[step]int32{}
-	for _, s := range q.n.spread() {
-		q.balances = append(q.balances, newBalance(q.p.branches(s.Attribute), s, q.p.v.c.considered(q.n.g)))
+// share puts nodes into their buckets, whose piles lie behind each other in one array.
+func (q *queue) share(fitting pile) {
+	of := make([]*bucket, len(fitting))
+	for k := range fitting {
+		of[k] = q.bucketOf(int(fitting[k].node))
+		of[k].at++ // counts its nodes, from -1
 	}
-	for i := range q.p.v.c.Nodes {
-		if !q.p.v.c.stays(i) {
-			continue
+	all := make(pile, len(fitting))
+	for k, b := range of {
+		if b.pile == nil {
+			b.pile, all = all[:0:b.at+1], all[b.at+1:]
 		}
+		b.pile = append(b.pile, fitting[k])
+	}
+}
+
+// balance counts the job's tasks by the branches of each spread block. Tasks that will not stay where they are, on nodes that are down or drained, do not count.
+func (q *queue) balance(fitting pile) {
+	for _, s := range q.n.spread() {
+		b := q.p.branches(s.Attribute)
+		q.balances = append(q.balances, newBalance(b, s, b.usedBy(q.n, q.p.v.c)))
+	}
+	if len(q.balances) == 1 {
+		q.buckets = make([]*bucket, len(q.balances[0].values))
+	} else {
+		q.steps = map[step]int32{}
+	}
+	rest := slices.Clone(q.p.stayingNodes())
+	for k := range fitting {
+		rest.Clear(int(fitting[k].node))
+		q.fillUp(int(fitting[k].node), int64(fitting[k].count))
+	}
+	for i := range rest.All() {
 		if count := q.p.v.at(i).count(q.n); count != 0 {
 			q.fillUp(i, int64(count))
 		}
@@ -133,6 +159,22 @@ func (q *queue) bucketOf(i int) *bucket {
 	if len(q.balances) == 0 {
 		return q.buckets[0]
 	}
+	id := q.balances[0].of[i]
+	if len(q.balances) > 1 {
+		id = q.walk(i)
+	}
+	if q.buckets[id] == nil {
+		made := &bucket{branch: make([]int32, len(q.balances)), tasks: make([]int64, len(q.balances)), at: -1}
+		for k, b := range q.balances {
+			made.branch[k] = b.of[i]
+		}
+		q.buckets[id] = made
+	}
+	return q.buckets[id]
+}
+
+// walk returns the number of the bucket of a node by its branches in several spread blocks.
+func (q *queue) walk(i int) int32 {
 	id := int32(-1)
 	for k, b := range q.balances {
 		key := step{k, id, b.of[i]}
@@ -144,14 +186,7 @@ func (q *queue) bucketOf(i int) *bucket {
 		}
 		id = next
 	}
-	if q.buckets[id] == nil {
-		made := &bucket{branch: make([]int32, len(q.balances)), tasks: make([]int64, len(q.balances)), at: -1}
-		for k, b := range q.balances {
-			made.branch[k] = b.of[i]
-		}
-		q.buckets[id] = made
-	}
-	return q.buckets[id]
+	return id
 }
 
 // settle puts all buckets in their places.

@@ -244,12 +244,8 @@ func (st *state) dynamicFree(n *need) bool {
 	return left == 0
 }
 
-// grant picks the ports that n gets: those that it names, and for the others the lowest that are free. The need must fit.
-func (st *state) grant(n *need) []cluster.PortGrant {
-	if len(n.g.Reserve.Ports) == 0 {
-		return nil
-	}
-	out := make([]cluster.PortGrant, len(n.g.Reserve.Ports))
+// grant picks the ports that n gets, into out: those that it names, and for the others the lowest that are free. The need must fit.
+func (st *state) grant(n *need, out []cluster.PortGrant) {
 	p := st.next
 	for k, port := range n.g.Reserve.Ports {
 		out[k] = cluster.PortGrant{Name: port.Name, Number: port.Static}
@@ -262,7 +258,6 @@ func (st *state) grant(n *need) []cluster.PortGrant {
 			}
 		}
 	}
-	return out
 }
 
 // take puts u on the node.
