@@ -335,10 +335,11 @@ func (x *GetStatusResponse) GetPlugins() []*Plugin {
 
 type RunJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Spec          *v1.JobSpec            `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`                                   // what is absent gets its default
-	IfVersion     *uint64                `protobuf:"varint,2,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"` // refused as conflict unless this is the job's version; 0: unless there is no such job
+	Spec          *v1.JobSpec            `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`                             // what is absent or zero gets its default
+	IfVersion     uint64                 `protobuf:"varint,2,opt,name=if_version,json=ifVersion,proto3" json:"if_version,omitempty"` // refused as conflict unless this is the job's version; 0: whatever it is
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	DryRun        bool                   `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // check only: the answer has the specification with defaults filled in
+	DryRun        bool                   `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`                // check only: the answer has the specification with defaults filled in
+	HasDefaults   bool                   `protobuf:"varint,5,opt,name=has_defaults,json=hasDefaults,proto3" json:"has_defaults,omitempty"` // the specification has its defaults already: zero means zero
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -381,8 +382,8 @@ func (x *RunJobRequest) GetSpec() *v1.JobSpec {
 }
 
 func (x *RunJobRequest) GetIfVersion() uint64 {
-	if x != nil && x.IfVersion != nil {
-		return *x.IfVersion
+	if x != nil {
+		return x.IfVersion
 	}
 	return 0
 }
@@ -397,6 +398,13 @@ func (x *RunJobRequest) GetReason() string {
 func (x *RunJobRequest) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
+	}
+	return false
+}
+
+func (x *RunJobRequest) GetHasDefaults() bool {
+	if x != nil {
+		return x.HasDefaults
 	}
 	return false
 }
@@ -2794,14 +2802,14 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\n" +
 	"TasksEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9d\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xac\x01\n" +
 	"\rRunJobRequest\x12(\n" +
-	"\x04spec\x18\x01 \x01(\v2\x14.setpoint.v1.JobSpecR\x04spec\x12\"\n" +
+	"\x04spec\x18\x01 \x01(\v2\x14.setpoint.v1.JobSpecR\x04spec\x12\x1d\n" +
 	"\n" +
-	"if_version\x18\x02 \x01(\x04H\x00R\tifVersion\x88\x01\x01\x12\x16\n" +
+	"if_version\x18\x02 \x01(\x04R\tifVersion\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x17\n" +
-	"\adry_run\x18\x04 \x01(\bR\x06dryRunB\r\n" +
-	"\v_if_version\"O\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12!\n" +
+	"\fhas_defaults\x18\x05 \x01(\bR\vhasDefaults\"O\n" +
 	"\vJobResponse\x12&\n" +
 	"\x03job\x18\x01 \x01(\v2\x14.setpoint.api.v1.JobR\x03job\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\bR\achanged\"!\n" +
@@ -3156,7 +3164,6 @@ func file_setpoint_api_v1_api_proto_init() {
 		return
 	}
 	file_setpoint_api_v1_views_proto_init()
-	file_setpoint_api_v1_api_proto_msgTypes[4].OneofWrappers = []any{}
 	file_setpoint_api_v1_api_proto_msgTypes[43].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -1042,7 +1042,7 @@ type Job struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // one word: running, starting, stalled, updating, paused, complete, stopping, stopped
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // one word: running, starting, stalled, updating, paused, complete, failed, stopping, stopped, empty (no slot is wanted)
 	Version       uint64                 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
 	SpecVersion   uint64                 `protobuf:"varint,5,opt,name=spec_version,json=specVersion,proto3" json:"spec_version,omitempty"`
 	Spec          *v1.JobSpec            `protobuf:"bytes,6,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -1188,9 +1188,10 @@ func (x *Job) GetVersions() []*JobVersion {
 
 type JobCounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Wanted        int64                  `protobuf:"varint,1,opt,name=wanted,proto3" json:"wanted,omitempty"` // slots
-	Up            int64                  `protobuf:"varint,2,opt,name=up,proto3" json:"up,omitempty"`         // wanted slots with a task that does what it should
-	Done          int64                  `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`     // wanted slots that need no task any more
+	Wanted        int64                  `protobuf:"varint,1,opt,name=wanted,proto3" json:"wanted,omitempty"`  // slots
+	Up            int64                  `protobuf:"varint,2,opt,name=up,proto3" json:"up,omitempty"`          // wanted slots with a task that does what it should
+	Done          int64                  `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`      // wanted slots that need no task any more
+	Failed        int64                  `protobuf:"varint,12,opt,name=failed,proto3" json:"failed,omitempty"` // done slots whose last task did not end well
 	Held          int64                  `protobuf:"varint,4,opt,name=held,proto3" json:"held,omitempty"`
 	Stale         int64                  `protobuf:"varint,5,opt,name=stale,proto3" json:"stale,omitempty"`                              // wanted slots whose content is not that of the newest version
 	Running       int64                  `protobuf:"varint,6,opt,name=running,proto3" json:"running,omitempty"`                          // tasks observed running, whatever is wanted of them
@@ -1250,6 +1251,13 @@ func (x *JobCounts) GetUp() int64 {
 func (x *JobCounts) GetDone() int64 {
 	if x != nil {
 		return x.Done
+	}
+	return 0
+}
+
+func (x *JobCounts) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
 	}
 	return 0
 }
@@ -2193,11 +2201,12 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x06update\x18\v \x01(\v2\x17.setpoint.api.v1.UpdateR\x06update\x12.\n" +
 	"\x06stalls\x18\f \x03(\v2\x16.setpoint.api.v1.StallR\x06stalls\x12+\n" +
 	"\x05slots\x18\r \x03(\v2\x15.setpoint.api.v1.SlotR\x05slots\x127\n" +
-	"\bversions\x18\x0e \x03(\v2\x1b.setpoint.api.v1.JobVersionR\bversions\"\x98\x02\n" +
+	"\bversions\x18\x0e \x03(\v2\x1b.setpoint.api.v1.JobVersionR\bversions\"\xb0\x02\n" +
 	"\tJobCounts\x12\x16\n" +
 	"\x06wanted\x18\x01 \x01(\x03R\x06wanted\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\x03R\x02up\x12\x12\n" +
-	"\x04done\x18\x03 \x01(\x03R\x04done\x12\x12\n" +
+	"\x04done\x18\x03 \x01(\x03R\x04done\x12\x16\n" +
+	"\x06failed\x18\f \x01(\x03R\x06failed\x12\x12\n" +
 	"\x04held\x18\x04 \x01(\x03R\x04held\x12\x14\n" +
 	"\x05stale\x18\x05 \x01(\x03R\x05stale\x12\x18\n" +
 	"\arunning\x18\x06 \x01(\x03R\arunning\x12\x1a\n" +
