@@ -2,6 +2,7 @@ package place
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -20,7 +21,7 @@ func amountText(resource string, amount int64) string {
 func bytesText(b int64) string {
 	sign := ""
 	if b < 0 {
-		sign, b = "-", max(-b, 0)
+		sign, b = "-", -max(b, -math.MaxInt64)
 	}
 	units := []string{"GiB", "MiB", "KiB"}
 	for k, name := range units {
@@ -35,7 +36,7 @@ func bytesText(b int64) string {
 func decimals(amount, unit int64, places int) string {
 	sign := ""
 	if amount < 0 {
-		sign, amount = "-", -amount
+		sign, amount = "-", -max(amount, -math.MaxInt64)
 	}
 	rest, digits := amount%unit, ""
 	for range places {

@@ -263,3 +263,75 @@ func TestExplanationsAgree(t *testing.T) {
 		}
 	})
 }
+
+func TestFitIsRoomOnceFreed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		g, m := w.Groups[0], newModel(w.Cluster)
+		var freed []Use
+		for i, n := range w.Cluster.Nodes {
+			if n == nil || n.Tasks == 0 || n.PerJob["web"] == 0 || rapid.Bool().Draw(t, "stays") {
+				continue
+			}
+			u := Use{Node: i, Job: "web", Resources: drawResources(t, 1)}
+			if _, taken := n.Ports[80]; taken {
+				u.Ports = []cluster.PortGrant{{Name: "http", Number: 80}}
+			}
+			freed = append(freed, u)
+			m.nodes[i].free = m.nodes[i].free.Add(u.Resources)
+			m.nodes[i].perJob["web"]--
+			for _, p := range u.Ports {
+				delete(m.nodes[i].ports, p.Number)
+			}
+		}
+		want, wantOK := 0, false
+		wanted := func(i int) int { // those in freed first, as they come, then by name
+			if k := slices.IndexFunc(freed, func(u Use) bool { return u.Node == i }); k >= 0 {
+				return k
+			}
+			return len(freed) + int(NameOrder(w.Cluster.Nodes)[i])
+		}
+		for _, i := range m.considered(&g) {
+			if _, ok := m.exclusion(&g, i); ok && (!wantOK || wanted(i) < wanted(want)) {
+				want, wantOK = i, true
+			}
+		}
+		if got, ok := Fit(w.Cluster, g, freed); ok != wantOK || ok && got != want {
+			t.Fatalf("fit on %d (%v), want %d (%v)", got, ok, want, wantOK)
+		}
+	})
+}
+
+func TestBitmapIsASet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := func(label string) (Bitmap, map[int]bool) {
+			bytes := rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, label)
+			in := map[int]bool{}
+			for i := range len(bytes) * 8 {
+				if bytes[i/8]&(1<<(i%8)) != 0 {
+					in[i] = true
+				}
+			}
+			return FromBytes(bytes), in
+		}
+		a, inA := set("a")
+		b, inB := set("b")
+		and, or, not := a.And(b), a.Or(b), a.AndNot(b)
+		for i := range 200 {
+			if a.Get(i) != inA[i] || and.Get(i) != (inA[i] && inB[i]) || or.Get(i) != (inA[i] || inB[i]) || not.Get(i) != (inA[i] && !inB[i]) {
+				t.Fatalf("index %d: %v %v %v %v", i, a.Get(i), and.Get(i), or.Get(i), not.Get(i))
+			}
+		}
+		all := slices.Collect(a.All())
+		if len(all) != len(inA) || a.Count() != len(inA) || !slices.IsSorted(all) {
+			t.Fatalf("%v of %v", all, inA)
+		}
+		i := rapid.IntRange(0, 200).Draw(t, "i")
+		if with, without := a.With(i, true), a.With(i, false); !with.Get(i) || without.Get(i) || a.Get(i) != inA[i] || !with.With(i, inA[i]).Equal(a) || with.Equal(without) {
+			t.Fatalf("with and without %d", i)
+		}
+		if a.Equal(b) != maps.Equal(inA, inB) {
+			t.Fatal("equality")
+		}
+	})
+}

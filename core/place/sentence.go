@@ -123,7 +123,7 @@ func clears(nearest NodeReasons, refusals []Reason, limited bool) string {
 	if len(meets) > 0 {
 		joins = append(joins, "a node joins that meets "+strings.Join(meets[:min(len(meets), fewTexts)], " and "))
 	}
-	if len(joins) == 0 && len(refusals) == 0 {
+	if len(joins) == 0 && len(refusals) == 0 && !nearest.Reasons[0].kind.pending {
 		joins = append(joins, "a node with room for it joins")
 	}
 	for _, text := range joins[:min(len(joins), fewTexts)] {
