@@ -32,10 +32,7 @@ func (d *decision) fill(s *slot, u *cluster.Update) {
 			d.waitForLost(s, t)
 			return
 		case t.stopping():
-			d.stallSlot(s.ID(), cluster.Stall{
-				Code: cluster.CodeWaitingForStop, Message: fmt.Sprintf("task %s was told to stop and has not been seen to stop", t.ID),
-				Clears: "its agent reports the stop, or its node is declared gone",
-			})
+			d.waitForStop(s, t)
 			return
 		case t.lost && !t.open:
 			d.waitForLost(s, t)
@@ -43,10 +40,29 @@ func (d *decision) fill(s *slot, u *cluster.Update) {
 		}
 	}
 	if last == nil {
-		d.create(s, d.whyNew(s), nil)
+		why := d.whyNew(s)
+		d.giveUpUnseen(s)
+		d.create(s, why, nil)
 		return
 	}
 	d.restart(s, last, upFor)
+}
+
+func (d *decision) waitForStop(s *slot, t *task) {
+	d.stallSlot(s.ID(), cluster.Stall{
+		Code: cluster.CodeWaitingForStop, Message: fmt.Sprintf("task %s was told to stop and has not been seen to stop", t.ID),
+		Clears: "its agent reports the stop, or its node is declared gone",
+	})
+}
+
+// giveUpUnseen tells lost tasks that no agent ever spoke of to stop, since there is nothing of them to be kept: they must not start beside their successor
+// when their node returns.
+func (d *decision) giveUpUnseen(s *slot) {
+	for _, t := range s.tasks {
+		if t.lost && t.Observed.State == cluster.ObservedNone && t.Desired.State.Wanted() {
+			d.tell(t, cluster.DesiredShutdown, "its node went down before it started", -1)
+		}
+	}
 }
 
 // waitForLost says why a slot whose task is lost does not get another one.

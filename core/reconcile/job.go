@@ -71,6 +71,9 @@ func (d *decision) moveStands(s *slot) bool {
 	if s.next.SpecVersion != s.SpecVersion {
 		return false // superseded by a newer version
 	}
+	if d.spec.Update.Order != cluster.StartFirst && s.next.Observed.State == cluster.ObservedNone {
+		return false // the job stops first now
+	}
 	if s.keep.SpecVersion != s.SpecVersion {
 		return true
 	}

@@ -156,6 +156,10 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) bool {
 		return false // its turn will come; the update says how far it is
 	}
 	if d.startsFirst(m) {
+		if t := stoppingTask(s); t != nil && s.next == nil {
+			d.waitForStop(s, t) // a replacement may start only beside the slot's one task
+			return true
+		}
 		if m.cause == cluster.CauseUpdate {
 			d.takePlace(s, u)
 		}
@@ -192,6 +196,15 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) bool {
 	}
 	s.keep, s.up = nil, false
 	return true
+}
+
+func stoppingTask(s *slot) *task {
+	for _, t := range s.tasks {
+		if t.stopping() {
+			return t
+		}
+	}
+	return nil
 }
 
 // startsFirst reports whether the replacement is to be up before the old task stops. A slot that is limited to one node cannot do so when it has to leave it.

@@ -185,7 +185,9 @@ func (d *decision) scaleUp(n int) {
 		s := have[key]
 		switch {
 		case s == nil:
-			d.slots = append(d.slots, d.fresh(key, nil, d.spec.Ends()))
+			s = d.fresh(key, nil, d.spec.Ends())
+			judge(d, s, d.spec, d.now, d.wakeIn) // tasks of a removed job of this name may still stop there
+			d.slots = append(d.slots, s)
 		case s.status == unwanted:
 			s.Unwanted, s.status = false, wanted
 		default:

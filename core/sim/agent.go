@@ -236,4 +236,5 @@ func (a *Agent) begin(w *World, p *Proc) {
 	}
 	p.State, p.Started = cluster.Starting, w.now
 	a.Starts++
+	w.started(a, p)
 }

@@ -21,22 +21,24 @@ type World struct {
 	Engine *engine.Engine
 	Agents []*Agent // in the order in which they joined
 
-	now     cluster.Time
-	inputs  []engine.Input
-	wake    time.Duration // engine time at which the engine wants to step
-	plugins []*Plugin
-	store   *journal
-	cfg     engine.Config
-	ticket  int
-	session uint64
-	replies []error
-	Steps   int
-	Trace   []string // what happened, for a failure's report; the last lines
+	now      cluster.Time
+	inputs   []engine.Input
+	wake     time.Duration // engine time at which the engine wants to step
+	plugins  []*Plugin
+	store    *journal
+	cfg      engine.Config
+	ticket   int
+	session  uint64
+	replies  []error
+	Steps    int
+	Failures []string                // invariants that did not hold
+	returned map[cluster.TaskID]bool // tasks whose node was down at some time
+	Trace    []string                // what happened, for a failure's report; the last lines
 }
 
 // New returns a world with the given plugins and no nodes.
 func New(plugins ...sdk.Plugin) *World {
-	w := &World{now: cluster.Time{Wall: epoch}, store: newJournal()}
+	w := &World{now: cluster.Time{Wall: epoch}, store: newJournal(), returned: map[cluster.TaskID]bool{}}
 	w.cfg = engine.Config{ClusterID: "sim", Heartbeat: time.Second}
 	for _, p := range plugins {
 		w.cfg.Plugins = append(w.cfg.Plugins, p.Name)
@@ -122,6 +124,7 @@ func (w *World) step(more ...engine.Input) engine.Output {
 		puts, deletes := w.Engine.Records(out.Turn)
 		w.store.commit(out.Turn.State, puts, deletes)
 		w.Engine.Publish(out.Turn)
+		w.checkTurn(out.Turn)
 		for _, c := range out.Turn.Changes {
 			w.tracef("r%d %s %s", out.Turn.State.Revision, c.By, describe(c.Change))
 		}
