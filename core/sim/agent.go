@@ -27,6 +27,7 @@ type Agent struct {
 	procs   map[cluster.TaskID]*Proc
 	beat    cluster.Time
 	dirty   map[cluster.TaskID]bool
+	missed  bool // assignments were sent while it was silent; they arrive once it is not
 	Starts  int
 	Log     []string
 }
@@ -108,6 +109,10 @@ func (a *Agent) act(w *World) {
 		a.connect(w)
 		return
 	}
+	if a.missed {
+		a.missed = false
+		a.assign(w, w.State(), true)
+	}
 	if len(a.dirty) > 0 {
 		a.report(w, slices.Sorted(maps.Keys(a.dirty)), false)
 	}
@@ -141,7 +146,11 @@ func (a *Agent) report(w *World, ids []cluster.TaskID, full bool) {
 
 // committed brings the agent what a turn changed of its assignments.
 func (a *Agent) committed(w *World, t engine.Turn) {
-	if a.session != 0 && !a.Silent && !a.Off {
+	switch {
+	case a.session == 0 || a.Off:
+	case a.Silent:
+		a.missed = true
+	default:
 		a.assign(w, t.State, true)
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -116,6 +117,15 @@ func (c *Chaos) decommission(a *Agent) {
 	c.AddNode()
 }
 
+// Constraints returns the settings with which a job says what it asks of nodes.
+func Constraints(exprs ...string) []cluster.PluginSettings {
+	b, err := json.Marshal(map[string][]string{"constraints": exprs})
+	if err != nil {
+		panic(err) // strings can always be encoded
+	}
+	return []cluster.PluginSettings{{Plugin: "constraint", JSON: string(b)}}
+}
+
 func (c *Chaos) spec(job string) cluster.JobSpec {
 	s := cluster.JobSpec{Name: job, Type: cluster.TypeReplicated, Count: c.rng.IntN(7), Priority: 1 + c.rng.IntN(99)}
 	s.Task = cluster.TaskSpec{
@@ -126,7 +136,7 @@ func (c *Chaos) spec(job string) cluster.JobSpec {
 		s.Type, s.Count = cluster.TypeGlobal, 0
 	}
 	if c.rng.IntN(3) == 0 {
-		s.Labels = map[string]string{"want": "disk=" + c.pick("ssd", "hdd", "tape")}
+		s.Plugins = Constraints("node.labels.disk == " + c.pick("ssd", "hdd", "tape"))
 	}
 	if c.rng.IntN(3) == 0 {
 		s.Task.Ports = []cluster.Port{{Name: "http", Static: uint16(8000 + c.rng.IntN(2))}, {Name: "any"}}

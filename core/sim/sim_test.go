@@ -1,72 +1,20 @@
 package sim_test
 
 import (
-	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/core/sim"
+	"github.com/setpointd/setpoint/plugins/constraint"
+	"github.com/setpointd/setpoint/plugins/drain"
+	"github.com/setpointd/setpoint/plugins/global"
 	"github.com/setpointd/setpoint/sdk"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
-type everyNode struct{}
-
-func (everyNode) Slots(_ context.Context, req sdk.SlotsRequest) (sdk.SlotsResponse, error) {
-	var out sdk.SlotsResponse
-	for _, n := range req.Nodes {
-		if !n.Spec.Decommissioned {
-			out.Slots = append(out.Slots, sdk.Slot{Key: cluster.SlotKey(n.ID), Nodes: []cluster.NodeID{n.ID}})
-		}
-	}
-	return out, nil
-}
-
-type leaveNow struct{}
-
-func (leaveNow) Drain(_ context.Context, req sdk.DrainRequest) (sdk.DrainResponse, error) {
-	var out sdk.DrainResponse
-	first := slices.ContainsFunc(req.Tasks, func(t sdk.DrainTask) bool { return t.OnDrain == cluster.DrainFirst })
-	for _, t := range req.Tasks {
-		if first == (t.OnDrain == cluster.DrainFirst) {
-			out.Transitions = append(out.Transitions, sdk.Transition{Task: t.ID, Reason: "the node is drained"})
-		}
-	}
-	return out, nil
-}
-
-type label struct{ key, value string }
-
-func (l label) Match(n *cluster.Node) error {
-	if n.Spec.Labels[l.key] == l.value {
-		return nil
-	}
-	s := sdk.NewStall(cluster.CodeConstraint, "want %s=%s", l.key, l.value)
-	s.Detail, s.Evicts = "node.labels."+l.key+" == "+l.value, true
-	return s
-}
-
-type labels struct{}
-
-func (labels) Compile(_ context.Context, req sdk.CompileRequest) (sdk.Matcher, error) {
-	k, v, ok := strings.Cut(req.Labels["want"], "=")
-	if !ok {
-		return nil, nil
-	}
-	return label{k, v}, nil
-}
-
-func plugins() []sdk.Plugin {
-	return []sdk.Plugin{
-		{Name: "constraint", Filter: labels{}, Watches: []sdk.Watch{sdk.WatchLabels}},
-		{Name: "drain", Drainer: leaveNow{}},
-		{Name: "global", JobTypes: map[string]sdk.JobType{"global": everyNode{}}},
-	}
-}
+func plugins() []sdk.Plugin { return []sdk.Plugin{constraint.New(), drain.New(), global.New()} }
 
 func newWorld(t *testing.T, nodes int) *sim.World {
 	t.Helper()
@@ -180,7 +128,7 @@ func TestDrain(t *testing.T) {
 
 func TestConstraintStallAndDrift(t *testing.T) {
 	w := newWorld(t, 3)
-	w.MustDo(engine.RunJob{Spec: job("db", 1, func(s *cluster.JobSpec) { s.Labels = map[string]string{"want": "disk=ssd"} })})
+	w.MustDo(engine.RunJob{Spec: job("db", 1, func(s *cluster.JobSpec) { s.Plugins = sim.Constraints("node.labels.disk == ssd") })})
 	w.Run(time.Second)
 	st := w.State()
 	var task *cluster.Task
