@@ -44,20 +44,34 @@ func (c *class) stands() bool {
 	return !c.busy && c.at > 0 && c.failed == nil && c.matcher == nil
 }
 
-func (c *class) prepare(v *view, ch changes) func() func() (time.Duration, error) {
-	matcher, stall, prior := c.matcher, c.stall, c.verdicts
-	return func() func() (time.Duration, error) {
-		out := &judgement{matcher: matcher, stall: stall}
-		err := guard(func() error { return c.judge.ask(c.ctx, v, prior, ch, out) })
-		return func() (time.Duration, error) { return c.take(out, ch.compile, err) }
-	}
+func (c *class) prepare(v *view, ch changes) computation {
+	return &judging{class: c, view: v, changes: ch, prior: c.verdicts, out: judgement{matcher: c.matcher, stall: c.stall}}
 }
 
-// take makes a judgement the class's answer.
-func (c *class) take(out *judgement, compiled bool, err error) (time.Duration, error) {
-	if err != nil {
-		return 0, err
+// judging is one asking of the filter about a class.
+type judging struct {
+	class   *class
+	view    *view
+	changes changes
+	prior   *verdicts
+	out     judgement
+	err     error
+}
+
+func (j *judging) compute() {
+	c := j.class
+	j.err = guard(func() error { return c.judge.ask(c.ctx, j.view, j.prior, j.changes, &j.out) })
+}
+
+func (j *judging) take() (time.Duration, error) {
+	if j.err != nil {
+		return 0, j.err
 	}
+	return j.class.take(&j.out, j.changes.compile), nil
+}
+
+// take makes a judgement the class's answer and returns after how long it expires, zero for never.
+func (c *class) take(out *judgement, compiled bool) time.Duration {
 	had := c.answer()
 	if compiled {
 		c.expires = time.Time{}
@@ -81,9 +95,9 @@ func (c *class) take(out *judgement, compiled bool, err error) (time.Duration, e
 		c.unsent = true
 	}
 	if c.expires.IsZero() {
-		return 0, nil
+		return 0
 	}
-	return max(time.Until(c.expires), time.Millisecond), nil
+	return max(time.Until(c.expires), time.Millisecond)
 }
 
 // answer is what the class says as a whole: nil for indifferent, a stall, or the verdicts.

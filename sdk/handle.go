@@ -16,7 +16,7 @@ type handle struct {
 // Changed makes every answer be computed anew. Calls that come together count as one.
 func (h *handle) Changed() {
 	if h.pending.CompareAndSwap(false, true) {
-		h.session.inbox.post(func() {
+		h.session.inbox.call(func() {
 			h.pending.Store(false)
 			h.session.askAgain()
 		})
@@ -30,7 +30,7 @@ func (h *handle) Problem(code, message string) {
 		return
 	}
 	p := &pluginv1.Problem{Code: cut(code), Message: cut(message)}
-	h.session.inbox.post(func() {
+	h.session.inbox.call(func() {
 		h.waiting.Add(-1)
 		h.session.outbox.problem(p)
 	})

@@ -2,20 +2,29 @@ package sdk
 
 import "sync"
 
-// inbox carries what other goroutines have for the session's loop, in order. It is bounded by the calls of author's code that are under way.
+// event is something that happened outside of the session's loop and that the loop deals with.
+type event interface{ happen() }
+
+// eventFunc is an event that is a function.
+type eventFunc func()
+
+func (f eventFunc) happen() { f() }
+
+// inbox carries events to the session's loop, in order. It is bounded by the calls of author's code that are under way.
 type inbox struct {
 	wake chan struct{} // holds one token while something waits
 
 	mu     sync.Mutex // guards events
-	events []func()
+	events []event
+	taken  []event // by the loop; its memory is used again
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
 // post hands the loop something to do. It never blocks.
-func (b *inbox) post(event func()) {
+func (b *inbox) post(e event) {
 	b.mu.Lock()
-	b.events = append(b.events, event)
+	b.events = append(b.events, e)
 	b.mu.Unlock()
 	select {
 	case b.wake <- struct{}{}:
@@ -23,11 +32,16 @@ func (b *inbox) post(event func()) {
 	}
 }
 
-// take returns what waits.
-func (b *inbox) take() []func() {
+// call hands the loop a function to call. It never blocks.
+func (b *inbox) call(f func()) { b.post(eventFunc(f)) }
+
+// deal deals with what waits. Only the loop calls it.
+func (b *inbox) deal() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	out := b.events
-	b.events = nil
-	return out
+	b.events, b.taken = b.taken[:0], b.events
+	b.mu.Unlock()
+	for _, e := range b.taken {
+		e.happen()
+	}
+	clear(b.taken)
 }

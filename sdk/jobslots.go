@@ -42,22 +42,31 @@ func newJob(ctx context.Context, p *Plugin, msg *pluginv1.Job, deadline time.Dur
 
 func (j *job) state() *standing { return &j.standing }
 
-func (j *job) prepare(v *view, _ changes) func() func() (time.Duration, error) {
-	return func() func() (time.Duration, error) {
-		var out slotsAnswer
-		err := guard(func() error { return j.compute(v, &out) })
-		return func() (time.Duration, error) {
-			if err != nil {
-				return 0, err
-			}
-			if out.stall == nil {
-				j.slots = out.slots
-			}
-			j.stall, j.again = out.stall, out.again
-			j.unsent = j.unsent || j.news()
-			return out.again, nil
-		}
+func (j *job) prepare(v *view, _ changes) computation { return &slotting{job: j, view: v} }
+
+// slotting is one asking of a job type about a job.
+type slotting struct {
+	job  *job
+	view *view
+	out  slotsAnswer
+	err  error
+}
+
+func (s *slotting) compute() {
+	s.err = guard(func() error { return s.job.compute(s.view, &s.out) })
+}
+
+func (s *slotting) take() (time.Duration, error) {
+	if s.err != nil {
+		return 0, s.err
 	}
+	j := s.job
+	if s.out.stall == nil {
+		j.slots = s.out.slots
+	}
+	j.stall, j.again = s.out.stall, s.out.again
+	j.unsent = j.unsent || j.news()
+	return j.again, nil
 }
 
 // slotsAnswer is the result of one asking of a job type.

@@ -6,9 +6,9 @@ import (
 )
 
 // work is one call of author's code.
-type work struct {
-	run  func()
-	late func() // called once if run takes longer than the deadline; run goes on
+type work interface {
+	run()
+	late() // called once if run takes longer than the deadline; run goes on
 }
 
 // pool runs author's code, a few calls at a time. A call that takes long loses its place to others, so that it delays none of them, and goes on by itself.
@@ -92,7 +92,7 @@ func (p *pool) next(w *worker) bool {
 		delete(p.workers, w)
 		return false
 	}
-	w.current, p.queue[p.head] = p.queue[p.head], work{}
+	w.current, p.queue[p.head] = p.queue[p.head], nil
 	w.since, w.late = time.Now(), false
 	p.head++
 	if p.head == len(p.queue) {
@@ -106,16 +106,16 @@ func (p *pool) look() {
 	p.mu.Lock()
 	now, next := time.Now(), p.deadline
 	p.due = time.Time{}
-	var late []func()
+	var late []work
 	for w := range p.workers {
 		age := now.Sub(w.since)
 		if !w.lost && age >= p.patience {
 			w.lost = true
 			p.places--
 		}
-		if !w.late && age >= p.deadline && w.current.late != nil {
+		if !w.late && age >= p.deadline && w.current != nil {
 			w.late = true
-			late = append(late, w.current.late)
+			late = append(late, w.current)
 		}
 		if !w.lost {
 			next = min(next, p.patience-age)
@@ -129,8 +129,8 @@ func (p *pool) look() {
 		p.arm(max(next, time.Millisecond))
 	}
 	p.mu.Unlock()
-	for _, f := range late {
-		f()
+	for _, w := range late {
+		w.late()
 	}
 	if stuck {
 		p.blocked()

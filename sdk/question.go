@@ -56,6 +56,12 @@ func (s *session) cancelled(id uint64) {
 	}
 }
 
+// once is a call of author's code for a question.
+type once struct{ do, overdue func() }
+
+func (o *once) run()  { o.do() }
+func (o *once) late() { o.overdue() }
+
 // open reports whether a question still waits for its answer.
 func (s *session) open(q *question) bool { return s.questions[q.id] == q }
 
@@ -87,14 +93,14 @@ func (s *session) askDrain(q *question, msg *pluginv1.DrainQuestion) error {
 		return fmt.Errorf("node %d is unknown", msg.Node)
 	}
 	node := s.mirror.current.node(msg.Node)
-	s.calls = append(s.calls, work{
-		run: func() {
+	s.calls = append(s.calls, &once{
+		do: func() {
 			var answers []*pluginv1.Answer
 			err := guard(func() (err error) {
 				answers, err = s.drain(q.ctx, node, msg)
 				return err
 			})
-			s.inbox.post(func() {
+			s.inbox.call(func() {
 				if err != nil && s.open(q) {
 					s.log.Error("drain answer failed", "node", string(node.ID), "error", err, "stack", stackOf(err))
 					s.answerFailure(q, failureOf(err))
@@ -102,7 +108,7 @@ func (s *session) askDrain(q *question, msg *pluginv1.DrainQuestion) error {
 				s.answer(q, answers...)
 			})
 		},
-		late: func() { s.inbox.post(func() { s.answerFailure(q, s.timeout()) }) },
+		overdue: func() { s.inbox.call(func() { s.answerFailure(q, s.timeout()) }) },
 	})
 	return nil
 }
@@ -137,13 +143,13 @@ func (s *session) askTrial(q *question, msg *pluginv1.TrialQuestion) error {
 	}
 	q.left, q.trial = len(msg.Classes), make([][]*pluginv1.ClassVerdict, len(msg.Classes))
 	for i, c := range msg.Classes {
-		s.calls = append(s.calls, work{
-			run: func() {
+		s.calls = append(s.calls, &once{
+			do: func() {
 				parts := s.tryClass(q.ctx, v, c)
-				s.inbox.post(func() { s.tried(q, i, parts) })
+				s.inbox.call(func() { s.tried(q, i, parts) })
 			},
-			late: func() {
-				s.inbox.post(func() { s.tried(q, i, failedClass(c, s.timeout())) })
+			overdue: func() {
+				s.inbox.call(func() { s.tried(q, i, failedClass(c, s.timeout())) })
 			},
 		})
 	}

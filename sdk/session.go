@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -54,6 +55,7 @@ type session struct {
 
 	mirror    mirror
 	classes   map[uint32]*class
+	order     []*class // the same by id, made on demand; nil once classes have changed
 	jobs      map[string]*job
 	questions map[uint64]*question
 	outbox    *outbox
@@ -65,7 +67,7 @@ type session struct {
 // applying is a revision whose answers are awaited before the core is told that it was applied.
 type applying struct {
 	revision uint64
-	waiting  map[*standing]struct{}
+	waiting  int // subjects that are awaited
 	timer    *time.Timer
 }
 
@@ -82,7 +84,7 @@ func newSession(ctx context.Context, p *Plugin, log hclog.Logger, hello *pluginv
 	}
 	s.outbox = newOutbox(s.limits.message)
 	s.outbox.add(&pluginv1.FromPlugin{Message: &pluginv1.FromPlugin_Ready{Ready: &pluginv1.Ready{Protocol: protocolMinor}}})
-	s.pool = newPool(runtime.GOMAXPROCS(0), callPatience, s.limits.deadline, func() { s.inbox.post(s.blocked) })
+	s.pool = newPool(runtime.GOMAXPROCS(0), callPatience, s.limits.deadline, func() { s.inbox.call(s.blocked) })
 	return s
 }
 
@@ -166,9 +168,7 @@ func (s *session) run(in <-chan *pluginv1.FromCore, ended <-chan error, out chan
 				return err
 			}
 		case <-s.inbox.wake:
-			for _, event := range s.inbox.take() {
-				event()
-			}
+			s.inbox.deal()
 		}
 		s.submit()
 	}
@@ -178,7 +178,8 @@ func (s *session) run(in <-chan *pluginv1.FromCore, ended <-chan error, out chan
 func (s *session) submit() {
 	if len(s.calls) > 0 {
 		s.pool.submit(s.calls)
-		s.calls = nil
+		clear(s.calls)
+		s.calls = s.calls[:0]
 	}
 }
 
@@ -210,9 +211,8 @@ func (s *session) takeNodes(msg *pluginv1.Nodes) error {
 		return nil
 	}
 	revision := s.mirror.current.revision
-	s.applying = &applying{revision: revision, waiting: make(map[*standing]struct{})}
-	for _, id := range slices.Sorted(maps.Keys(s.classes)) {
-		c := s.classes[id]
+	s.applying = &applying{revision: revision}
+	for _, c := range s.inOrder() {
 		if c.stands() {
 			c.at = revision
 			continue
@@ -223,11 +223,11 @@ func (s *session) takeNodes(msg *pluginv1.Nodes) error {
 		s.jobs[name].renamed(ch, revision)
 		s.catchUp(s.jobs[name], ch)
 	}
-	if len(s.applying.waiting) == 0 {
+	if s.applying.waiting == 0 {
 		s.applied()
 		return nil
 	}
-	s.applying.timer = time.AfterFunc(applyPatience, func() { s.inbox.post(s.applied) })
+	s.applying.timer = time.AfterFunc(applyPatience, func() { s.inbox.call(s.applied) })
 	return nil
 }
 
@@ -236,17 +236,21 @@ func (s *session) catchUp(sub subject, ch changes) {
 	st := sub.state()
 	behind := st.busy
 	if s.begin(sub, ch); st.busy && !behind {
-		s.applying.waiting[st] = struct{}{}
+		st.awaited = true
+		s.applying.waiting++
 	}
 }
 
 // settle ends the waiting for a subject.
-func (s *session) settle(sub subject) {
+func (s *session) settle(st *standing) {
+	if !st.awaited {
+		return
+	}
+	st.awaited = false
 	if s.applying == nil {
 		return
 	}
-	delete(s.applying.waiting, sub.state())
-	if len(s.applying.waiting) == 0 {
+	if s.applying.waiting--; s.applying.waiting == 0 {
 		s.applied()
 	}
 }
@@ -266,17 +270,38 @@ func (s *session) applied() {
 	if s.applying.timer != nil {
 		s.applying.timer.Stop()
 	}
+	if s.applying.waiting > 0 {
+		s.forgetAwaited()
+	}
 	s.outbox.applied = s.applying.revision
 	s.applying = nil
+}
+
+// forgetAwaited ends the waiting for all subjects.
+func (s *session) forgetAwaited() {
+	for _, c := range s.classes {
+		c.awaited = false
+	}
+	for _, j := range s.jobs {
+		j.awaited = false
+	}
+}
+
+// inOrder returns the classes by id.
+func (s *session) inOrder() []*class {
+	if s.order == nil {
+		s.order = slices.SortedFunc(maps.Values(s.classes), func(a, b *class) int { return cmp.Compare(a.id, b.id) })
+	}
+	return s.order
 }
 
 // sayApplied makes the report, and notes who was named in it as late.
 func (s *session) sayApplied(revision uint64) *pluginv1.FromPlugin {
 	a := &pluginv1.Applied{Revision: revision}
-	for _, id := range slices.Sorted(maps.Keys(s.classes)) {
-		if c := s.classes[id]; c.at < revision || c.failed != nil {
+	for _, c := range s.inOrder() {
+		if c.at < revision || c.failed != nil {
 			c.late = revision
-			a.LateClasses = append(a.LateClasses, id)
+			a.LateClasses = append(a.LateClasses, c.id)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.jobs)) {
@@ -292,6 +317,7 @@ func (s *session) takeClasses(msg *pluginv1.Classes) error {
 	if s.plugin.Filter == nil {
 		return protocolError("classes are given to a plugin that is no filter")
 	}
+	s.order = nil
 	for _, id := range msg.Remove {
 		if c := s.classes[id]; c != nil {
 			s.drop(c)
@@ -334,8 +360,8 @@ func (s *session) takeJobs(msg *pluginv1.Jobs) error {
 
 // askAgain computes every answer anew.
 func (s *session) askAgain() {
-	for _, id := range slices.Sorted(maps.Keys(s.classes)) {
-		s.begin(s.classes[id], changes{compile: true, all: true})
+	for _, c := range s.inOrder() {
+		s.begin(c, changes{compile: true, all: true})
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.jobs)) {
 		s.begin(s.jobs[name], changes{compile: true, all: true})

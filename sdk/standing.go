@@ -19,11 +19,35 @@ var errDropped = errors.New("no longer asked")
 // subject is what has an answer that is kept up to date with the mirror: a class or a job. Owner: the session's loop.
 type subject interface {
 	state() *standing
-	// prepare returns a computation that brings the answer to the view. It runs outside of the loop, reads of the subject only what does not change while
-	// it is busy, and returns what the loop has to do with its result. That returns an error if the author's code failed, and after how long the answer
-	// expires, zero for never.
-	prepare(v *view, ch changes) func() func() (time.Duration, error)
+	// prepare returns a computation that brings the answer to the view.
+	prepare(v *view, ch changes) computation
 }
+
+// computation asks the author. It reads of its subject only what does not change while the subject is busy.
+type computation interface {
+	// compute runs outside of the loop.
+	compute()
+	// take is called in the loop afterwards and makes the result the subject's answer. It returns an error if the author's code failed, and otherwise after
+	// how long the answer expires, zero for never.
+	take() (time.Duration, error)
+}
+
+// catchUp is a computation on its way through the pool and back to the loop.
+type catchUp struct {
+	computation
+	session *session
+	sub     subject
+	at      uint64 // revision of the view
+}
+
+func (c *catchUp) run() {
+	c.compute()
+	c.session.inbox.post(c)
+}
+
+func (c *catchUp) late() { c.session.inbox.call(func() { c.session.overdue(c.sub) }) }
+
+func (c *catchUp) happen() { c.session.ended(c) }
 
 // standing is what classes and jobs have in common.
 type standing struct {
@@ -35,6 +59,7 @@ type standing struct {
 	todo     changes
 	failed   *pluginv1.Failure // why there is no answer at the current revision
 	failures int               // in a row
+	awaited  bool              // the report of the revision at hand waits for it
 	timer    *time.Timer       // retry or expiry
 	late     uint64            // newest revision at which it was named as late: an answer at it or later must be sent even if it is the same; 0: none
 	unsent   bool              // something is to be sent
@@ -57,34 +82,27 @@ func (s *session) begin(sub subject, ch changes) {
 	}
 	st.todo, st.busy = changes{}, true
 	s.stopTimer(st)
-	compute := sub.prepare(s.mirror.current, ch)
-	at := s.mirror.current.revision
-	s.calls = append(s.calls, work{
-		run: func() {
-			finish := compute()
-			s.inbox.post(func() { s.ended(sub, at, finish) })
-		},
-		late: func() { s.inbox.post(func() { s.overdue(sub) }) },
-	})
+	v := s.mirror.current
+	s.calls = append(s.calls, &catchUp{computation: sub.prepare(v, ch), session: s, sub: sub, at: v.revision})
 }
 
 // ended takes the result of a computation.
-func (s *session) ended(sub subject, at uint64, finish func() (time.Duration, error)) {
-	st := sub.state()
-	s.settle(sub)
+func (s *session) ended(c *catchUp) {
+	sub, st := c.sub, c.sub.state()
+	s.settle(st)
 	if st.dropped {
 		return
 	}
 	st.busy = false
-	again, err := finish()
+	again, err := c.take()
 	if err != nil {
 		s.fail(sub, err)
 		return
 	}
-	if st.late > 0 && at >= st.late {
+	if st.late > 0 && c.at >= st.late {
 		st.unsent, st.late = true, 0
 	}
-	st.at, st.failed, st.failures = at, nil, 0
+	st.at, st.failed, st.failures = c.at, nil, 0
 	switch {
 	case !st.todo.none():
 		s.begin(sub, changes{})
@@ -108,7 +126,7 @@ func (s *session) fail(sub subject, err error) {
 // overdue tells that an answer takes longer than the deadline. What is under way goes on, and its answer is taken when it comes.
 func (s *session) overdue(sub subject) {
 	st := sub.state()
-	s.settle(sub)
+	s.settle(st)
 	if st.dropped || !st.busy {
 		return
 	}
@@ -124,7 +142,7 @@ func (s *session) after(sub subject, d time.Duration) {
 	s.stopTimer(st)
 	var timer *time.Timer
 	timer = time.AfterFunc(d, func() {
-		s.inbox.post(func() {
+		s.inbox.call(func() {
 			if !st.dropped && st.timer == timer {
 				s.begin(sub, changes{compile: true, all: true})
 			}
@@ -146,6 +164,6 @@ func (s *session) drop(sub subject) {
 	st.dropped = true
 	st.stop()
 	s.stopTimer(st)
-	s.settle(sub)
+	s.settle(st)
 	s.outbox.unmark(sub)
 }

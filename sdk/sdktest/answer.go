@@ -47,14 +47,18 @@ type classState struct {
 	stall       *pluginv1.Stall
 	failure     *pluginv1.Failure
 	table       []*pluginv1.Rejection
-	verdicts    map[uint32]verdict
+	verdicts    verdicts // nil: the answer is not about nodes
 	at          uint64
 	partial     *classState // parts that came so far
 	messages    int
 	failures    int
 }
 
+// verdicts are by node index.
+type verdicts []verdict
+
 type verdict struct {
+	said   bool
 	reason uint32 // 0: allowed; otherwise number into table, plus 1
 	rank   int32
 }
@@ -62,11 +66,14 @@ type verdict struct {
 // take applies one message about a class. node finds what an index names, nil if it named something else when the answer was given.
 func (c *classState) take(m *pluginv1.ClassVerdict, at uint64, node finder) error {
 	target := c.partial
-	if target == nil {
-		target = &classState{table: slices.Clone(c.table), verdicts: maps.Clone(c.verdicts)}
-		if target.verdicts == nil {
-			target.verdicts = map[uint32]verdict{}
-		}
+	switch {
+	case target == nil && m.More:
+		target = &classState{table: slices.Clone(c.table), verdicts: slices.Clone(c.verdicts)}
+	case target == nil:
+		target = &classState{table: c.table, verdicts: c.verdicts}
+	}
+	if target.verdicts == nil {
+		target.verdicts = verdicts{}
 	}
 	switch x := m.Answer.(type) {
 	case *pluginv1.ClassVerdict_Full:
@@ -102,7 +109,7 @@ func (c *classState) take(m *pluginv1.ClassVerdict, at uint64, node finder) erro
 type finder func(index uint32) (*cluster.Node, error)
 
 func (c *classState) full(f *pluginv1.FullVerdict, node finder) error {
-	c.table, c.verdicts = f.Rejections, map[uint32]verdict{}
+	c.table, c.verdicts = f.Rejections, verdicts{}
 	if len(f.Nodes) != len(f.Reasons) {
 		return fmt.Errorf("%d nodes with %d reasons", len(f.Nodes), len(f.Reasons))
 	}
@@ -118,7 +125,7 @@ func (c *classState) full(f *pluginv1.FullVerdict, node finder) error {
 		if k > 0 && f.Nodes[k-1] >= i {
 			return fmt.Errorf("refused nodes are not ascending: %v", f.Nodes)
 		}
-		if _, both := c.verdicts[i]; both || int(f.Reasons[k]) >= len(c.table) {
+		if c.verdicts.of(i).said || int(f.Reasons[k]) >= len(c.table) {
 			return fmt.Errorf("node %d is both allowed and refused, or its reason %d is unknown", i, f.Reasons[k])
 		}
 		if err := c.set(i, verdict{reason: f.Reasons[k] + 1}, node); err != nil {
@@ -131,9 +138,36 @@ func (c *classState) full(f *pluginv1.FullVerdict, node finder) error {
 func (c *classState) set(index uint32, v verdict, node finder) error {
 	n, err := node(index)
 	if n != nil {
+		v.said = true
+		for int(index) >= len(c.verdicts) {
+			c.verdicts = append(c.verdicts, verdict{})
+		}
 		c.verdicts[index] = v
 	}
 	return err
+}
+
+func (v verdicts) of(index uint32) verdict {
+	if int(index) >= len(v) {
+		return verdict{}
+	}
+	return v[index]
+}
+
+// forget drops what was said of a node.
+func (c *classState) forget(index uint32) {
+	for _, v := range []verdicts{c.verdicts, c.parts()} {
+		if int(index) < len(v) {
+			v[index] = verdict{}
+		}
+	}
+}
+
+func (c *classState) parts() verdicts {
+	if c.partial == nil {
+		return nil
+	}
+	return c.partial.verdicts
 }
 
 func (c *classState) flips(f *pluginv1.FlipVerdict, node finder) error {
@@ -170,12 +204,12 @@ func (c *classState) answer(nodes []*cluster.Node) (Answer, error) {
 		if n == nil {
 			continue
 		}
-		v, ok := c.verdicts[uint32(i)]
-		if !ok && c.failure == nil {
+		v := c.verdicts.of(uint32(i))
+		if !v.said && c.failure == nil {
 			return Answer{}, fmt.Errorf("nothing was said about node %s", n.ID)
 		}
 		if v.reason == 0 {
-			out.Verdicts[n.ID] = Verdict{Allowed: ok, Rank: int(v.rank)}
+			out.Verdicts[n.ID] = Verdict{Allowed: v.said, Rank: int(v.rank)}
 			continue
 		}
 		r := c.table[v.reason-1]

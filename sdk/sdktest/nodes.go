@@ -20,7 +20,7 @@ func (h *Host) SetNodes(nodes ...*cluster.Node) {
 	h.revision++
 	h.mirror = newMirror(h.about.Watches)
 	for _, c := range h.classes {
-		c.verdicts, c.partial = map[uint32]verdict{}, nil
+		c.verdicts, c.partial = nil, nil
 	}
 	var upsert []*pluginv1.Node
 	for _, n := range nodes {
@@ -78,10 +78,7 @@ func (h *Host) Apply(ch Change) bool {
 // forget drops what was said about a node.
 func (h *Host) forget(index uint32) {
 	for _, c := range h.classes {
-		delete(c.verdicts, index)
-		if c.partial != nil {
-			delete(c.partial.verdicts, index)
-		}
+		c.forget(index)
 	}
 }
 
