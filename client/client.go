@@ -1,0 +1,100 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/setpointd/setpoint/core/pki"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+	"github.com/setpointd/setpoint/proto/setpoint/api/v1/apiv1connect"
+)
+
+// How long it may take to reach a server.
+const (
+	dialTimeout      = 5 * time.Second
+	handshakeTimeout = 5 * time.Second
+	idleTimeout      = time.Minute
+)
+
+// Options say which server is asked, and as whom.
+type Options struct {
+	Addr string // https://HOST:PORT or HOST:PORT
+	Pair string // file of certificate and key, such as admin.pem in a server's data directory
+}
+
+// Client asks one server. It is safe for use by several goroutines.
+type Client struct {
+	apiv1connect.ApiServiceClient
+	addr      string
+	transport *http.Transport
+}
+
+// New returns a client; nothing is sent yet. A credential that is missing wraps fs.ErrNotExist.
+func New(opts Options) (*Client, error) {
+	addr, err := parseAddr(opts.Addr)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := pki.LoadPair(opts.Pair)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{
+		TLSClientConfig: pki.ClientTLS(pki.NewHolder(pair), pair.Authority()), ForceAttemptHTTP2: true,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSHandshakeTimeout: handshakeTimeout, IdleConnTimeout: idleTimeout,
+	}
+	return &Client{
+		ApiServiceClient: apiv1connect.NewApiServiceClient(&http.Client{Transport: transport}, addr), addr: addr, transport: transport,
+	}, nil
+}
+
+// Addr returns the server's URL.
+func (c *Client) Addr() string { return c.addr }
+
+// Close ends connections that nothing is asked over.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+func parseAddr(addr string) (string, error) {
+	text := addr
+	if !strings.Contains(text, "://") {
+		text = "https://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Port() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return "", fmt.Errorf("server address %q is not of the form https://HOST:PORT or HOST:PORT", addr)
+	}
+	return "https://" + u.Host, nil
+}
+
+// Detail returns what a server said about a refusal besides its text, or nil if err is none or the server said nothing.
+func Detail(err error) *apiv1.ErrorDetail {
+	var coded *connect.Error
+	if !errors.As(err, &coded) {
+		return nil
+	}
+	for _, d := range coded.Details() {
+		if m, err := d.Value(); err == nil {
+			if detail, ok := m.(*apiv1.ErrorDetail); ok {
+				return detail
+			}
+		}
+	}
+	return nil
+}
+
+// IsNotFound reports whether a call failed because what it names does not exist.
+func IsNotFound(err error) bool { return Detail(err).GetCode() == "not_found" }
+
+// IsCompacted reports whether a watch failed because its past was dropped: list again and watch from there.
+func IsCompacted(err error) bool {
+	code := Detail(err).GetCode()
+	return code == "compacted" || code == "too_slow"
+}

@@ -1,0 +1,131 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"connectrpc.com/connect"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/setpointd/setpoint/core/pki"
+	"github.com/setpointd/setpoint/proto/setpoint/agent/v1/agentv1connect"
+	"github.com/setpointd/setpoint/proto/setpoint/api/v1/apiv1connect"
+)
+
+// anyone stands in the table for a call that needs no certificate.
+const anyone pki.Role = ""
+
+// access says who may call what. A procedure that is not here may be called by nobody.
+var access = map[string]pki.Role{
+	agentv1connect.AgentServiceJoinProcedure:    anyone, // the token is the proof
+	agentv1connect.AgentServiceRenewProcedure:   pki.RoleNode,
+	agentv1connect.AgentServiceSessionProcedure: pki.RoleNode,
+
+	apiv1connect.ApiServiceGetStatusProcedure:   pki.RoleReader,
+	apiv1connect.ApiServiceGetJobProcedure:      pki.RoleReader,
+	apiv1connect.ApiServiceListJobsProcedure:    pki.RoleReader,
+	apiv1connect.ApiServiceListTasksProcedure:   pki.RoleReader,
+	apiv1connect.ApiServiceGetTaskProcedure:     pki.RoleReader,
+	apiv1connect.ApiServiceWhyTaskProcedure:     pki.RoleReader,
+	apiv1connect.ApiServiceTaskLogsProcedure:    pki.RoleReader,
+	apiv1connect.ApiServiceListNodesProcedure:   pki.RoleReader,
+	apiv1connect.ApiServiceGetNodeProcedure:     pki.RoleReader,
+	apiv1connect.ApiServiceListPluginsProcedure: pki.RoleReader,
+	apiv1connect.ApiServiceListStallsProcedure:  pki.RoleReader,
+	apiv1connect.ApiServiceWatchEventsProcedure: pki.RoleReader,
+
+	apiv1connect.ApiServiceRunJobProcedure:           pki.RoleOperator,
+	apiv1connect.ApiServiceStopJobProcedure:          pki.RoleOperator,
+	apiv1connect.ApiServiceStartJobProcedure:         pki.RoleOperator,
+	apiv1connect.ApiServiceRestartJobProcedure:       pki.RoleOperator,
+	apiv1connect.ApiServiceScaleJobProcedure:         pki.RoleOperator,
+	apiv1connect.ApiServiceRollbackJobProcedure:      pki.RoleOperator,
+	apiv1connect.ApiServiceRemoveJobProcedure:        pki.RoleOperator,
+	apiv1connect.ApiServiceControlUpdateProcedure:    pki.RoleOperator,
+	apiv1connect.ApiServiceSetAvailabilityProcedure:  pki.RoleOperator,
+	apiv1connect.ApiServiceLabelNodeProcedure:        pki.RoleOperator,
+	apiv1connect.ApiServiceDecommissionNodeProcedure: pki.RoleOperator,
+	apiv1connect.ApiServiceRemoveNodeProcedure:       pki.RoleOperator,
+	apiv1connect.ApiServiceConfirmDownProcedure:      pki.RoleOperator,
+	apiv1connect.ApiServiceConfirmPluginProcedure:    pki.RoleOperator,
+
+	apiv1connect.ApiServiceCreateTokenProcedure: pki.RoleAdmin,
+	apiv1connect.ApiServiceListTokensProcedure:  pki.RoleAdmin,
+	apiv1connect.ApiServiceRevokeTokenProcedure: pki.RoleAdmin,
+}
+
+// allow returns nil if the caller may call the procedure.
+func allow(ctx context.Context, procedure string) error {
+	need, ok := access[procedure]
+	if !ok {
+		return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("nobody may call %s", procedure))
+	}
+	if need == anyone {
+		return nil
+	}
+	id, err := IdentityFrom(ctx)
+	if err != nil {
+		return connect.NewError(connect.CodeUnauthenticated, err)
+	}
+	if err := id.Require(need); err != nil {
+		return connect.NewError(connect.CodePermissionDenied, err)
+	}
+	return nil
+}
+
+// gate is in front of every call: it checks the caller's role and turns errors into answers.
+type gate struct{ log hclog.Logger }
+
+// WrapUnary implements connect.Interceptor.
+func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		procedure := req.Spec().Procedure
+		if err := allow(ctx, procedure); err != nil {
+			return nil, g.refuse(ctx, procedure, err)
+		}
+		res, err := next(ctx, req)
+		if err != nil {
+			return nil, g.refuse(ctx, procedure, err)
+		}
+		return res, nil
+	}
+}
+
+// WrapStreamingHandler implements connect.Interceptor.
+func (g *gate) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		procedure := conn.Spec().Procedure
+		err := allow(ctx, procedure)
+		if err == nil {
+			err = next(ctx, conn)
+		}
+		return g.refuse(ctx, procedure, err)
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor; a gate is not in front of clients.
+func (g *gate) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// refuse turns an error into an answer. A person must act only on what is not the caller's doing.
+func (g *gate) refuse(ctx context.Context, procedure string, err error) error {
+	if err == nil {
+		return nil
+	}
+	out := asConnect(err)
+	if connect.CodeOf(out) == connect.CodeInternal {
+		g.log.Error("call not answered", "procedure", procedure, "caller", author(ctx), "error", err)
+	} else {
+		g.log.Debug("call refused", "procedure", procedure, "caller", author(ctx), "error", err)
+	}
+	return out
+}
+
+// recovered turns a panic of a call into an answer.
+func (g *gate) recovered(ctx context.Context, spec connect.Spec, _ http.Header, v any) error {
+	g.log.Error("call panicked", "procedure", spec.Procedure, "caller", author(ctx), "panic", v, "stack", string(debug.Stack()))
+	return connect.NewError(connect.CodeInternal, fmt.Errorf("%s: a bug of the server; its log has the details", spec.Procedure))
+}

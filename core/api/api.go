@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/setpointd/setpoint/core/engine"
+	"github.com/setpointd/setpoint/core/pki"
+	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
+	"github.com/setpointd/setpoint/proto/setpoint/api/v1/apiv1connect"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// Engine is what the package needs of the engine.
+type Engine interface {
+	// Do runs a command and returns its result after the commit. A refusal is an *engine.OpError.
+	Do(ctx context.Context, by string, op engine.Op) (any, error)
+	// View returns the newest committed state.
+	View() *engine.State
+}
+
+// Logs reads what tasks print. Only the request's task, stream, follow, tail and since are set. Reading gives io.EOF at the end.
+type Logs interface {
+	OpenLogs(ctx context.Context, node cluster.NodeID, req *agentv1.LogRequest) (io.ReadCloser, error)
+}
+
+// Plugins tells of the plugins.
+type Plugins interface {
+	// Plugins returns what is known of each configured plugin, by name.
+	Plugins() []Plugin
+	// CheckJob returns what the plugins find wrong with what a job says to them. It may be given a job that is not valid otherwise.
+	CheckJob(ctx context.Context, spec cluster.JobSpec) []cluster.Problem
+}
+
+// Plugin is what is known of a plugin.
+type Plugin struct {
+	Name       string
+	Version    string
+	State      string // starting, running, backoff, crash_loop or stopped
+	PID        int    // 0: no process
+	Restarts   int
+	Interfaces []string // filter, drainer, job_type; empty until it has described itself
+	JobTypes   []string
+	Message    string // why it does not run
+	Since      time.Time
+}
+
+// Tokens keeps the tokens with which machines join.
+type Tokens interface {
+	Create(ctx context.Context, role pki.Role, lifetime time.Duration) (pki.Token, pki.StoredToken, error)
+	List(ctx context.Context) ([]pki.StoredToken, error)
+	Revoke(ctx context.Context, hash pki.TokenHash) error
+}
+
+// History has the turns that are not among the recent events any more.
+type History interface {
+	// History calls yield with each turn from a revision on, in order, until it returns false or the newest turn has been given. A turn's
+	// State has at least its revision and time; its Before may be nil. The error is ErrCompacted if some of them were dropped.
+	History(ctx context.Context, from cluster.Revision, yield func(engine.Turn) bool) error
+}
+
+// Options are what an API needs. Engine, Plugins, Logs, Tokens, Events and Log are required.
+type Options struct {
+	Engine  Engine
+	Plugins Plugins
+	Logs    Logs
+	Tokens  Tokens
+	Events  *Events
+	Log     hclog.Logger
+
+	History History // nil: there are the recent events only
+	Version string  // of the server
+	PID     int
+	Started time.Time
+	Ready   func() error // why the server is not ready; nil function or nil: it is
+}
+
+// API answers what people and programs ask.
+type API struct{ opts Options }
+
+// New returns an API.
+func New(opts Options) (*API, error) {
+	if opts.Engine == nil || opts.Plugins == nil || opts.Logs == nil || opts.Tokens == nil || opts.Events == nil || opts.Log == nil {
+		return nil, errors.New("make api: an option is missing")
+	}
+	if opts.Ready == nil {
+		opts.Ready = func() error { return nil }
+	}
+	return &API{opts: opts}, nil
+}
+
+// service keeps the calls apart from what the daemon calls.
+type service struct {
+	opts Options
+}
+
+// Mount is a further service to be served, such as the agents'.
+type Mount struct {
+	Path    string
+	Handler http.Handler
+}
+
+// maxRequestBytes limits one message of a client or agent.
+const maxRequestBytes = 4 << 20
+
+// HandlerOptions are what every service on the port is made with: the callers' roles are checked, errors become answers, panics of a call
+// are recovered and messages have a limit.
+func (a *API) HandlerOptions() []connect.HandlerOption {
+	g := &gate{log: a.opts.Log}
+	return []connect.HandlerOption{
+		connect.WithInterceptors(g),
+		connect.WithRecover(g.recovered),
+		connect.WithReadMaxBytes(maxRequestBytes),
+	}
+}
+
+// Handler serves the API, /healthz, /readyz and what is mounted besides.
+func (a *API) Handler(mounts ...Mount) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(apiv1connect.NewApiServiceHandler(&service{a.opts}, a.HandlerOptions()...))
+	for _, m := range mounts {
+		mux.Handle(m.Path, m.Handler)
+	}
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := a.opts.Ready(); err != nil {
+			answer(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		answer(w, http.StatusOK, "ready")
+	})
+	return identified(mux)
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n")
+}

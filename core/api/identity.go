@@ -1,0 +1,43 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/setpointd/setpoint/core/pki"
+)
+
+// caller is who calls, as the connection says.
+type caller struct {
+	id  pki.Identity
+	err error
+}
+
+type callerKey struct{}
+
+// identified gives each request's context who calls.
+func identified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, err := pki.PeerIdentity(r.TLS)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{id, err})))
+	})
+}
+
+// IdentityFrom returns who calls, from the verified certificate of the request's connection. The error is pki.ErrNoCertificate if it has
+// none.
+func IdentityFrom(ctx context.Context) (pki.Identity, error) {
+	c, ok := ctx.Value(callerKey{}).(caller)
+	if !ok {
+		return pki.Identity{}, pki.ErrNoCertificate
+	}
+	return c.id, c.err
+}
+
+// author returns for whom the engine records what a call changes. The caller's role was checked.
+func author(ctx context.Context) string {
+	id, err := IdentityFrom(ctx)
+	if err != nil {
+		return ""
+	}
+	return id.Name
+}

@@ -1,0 +1,176 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/setpointd/setpoint/core/engine"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+	"github.com/setpointd/setpoint/sdk/cluster"
+	"github.com/setpointd/setpoint/sdk/wire"
+)
+
+const listJobs = "job ls lists those that there are"
+
+// RunJob creates a job or makes a new version of it.
+func (v *service) RunJob(ctx context.Context, req *connect.Request[apiv1.RunJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
+	m := req.Msg
+	spec, err := v.checked(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	if m.GetDryRun() {
+		return connect.NewResponse(&apiv1.JobResponse{Job: &apiv1.Job{Name: spec.Name, Type: spec.Type, Spec: wire.JobSpecToProto(&spec)}}), nil
+	}
+	return v.job(ctx, engine.RunJob{Spec: spec, IfVersion: m.GetIfVersion(), Reason: m.GetReason()})
+}
+
+// checked returns the job of a request with defaults, or everything that is wrong with it.
+func (v *service) checked(ctx context.Context, m *apiv1.RunJobRequest) (cluster.JobSpec, error) {
+	if m.GetSpec() == nil {
+		return cluster.JobSpec{}, invalid("the request", cluster.Problem{Path: "spec", Summary: "Missing job"})
+	}
+	spec, err := wire.JobSpecFromProto(m.GetSpec())
+	if err != nil {
+		return cluster.JobSpec{}, invalid("the job", cluster.Problem{Path: "spec", Summary: err.Error()})
+	}
+	if !m.GetHasDefaults() {
+		spec = spec.WithDefaults()
+	}
+	problems := slices.Concat(spec.Validate(), unknownType(&spec, v.opts.Plugins.Plugins()), v.opts.Plugins.CheckJob(ctx, spec))
+	return spec, invalid("job "+spec.Name, problems...)
+}
+
+// unknownType says that nobody serves the job's type. While a plugin has not described itself, it may be the one: then the job waits, and a
+// stall says so.
+func unknownType(spec *cluster.JobSpec, plugins []Plugin) []cluster.Problem {
+	known := []string{cluster.TypeReplicated, cluster.TypeBatch, cluster.TypeGlobal, cluster.TypeGlobalBatch}
+	for _, p := range plugins {
+		if len(p.Interfaces) == 0 {
+			return nil
+		}
+		known = append(known, p.JobTypes...)
+	}
+	if slices.Contains(known, spec.Type) {
+		return nil
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	detail := "Use " + cluster.Choice(known) + "."
+	if near := cluster.Suggest(spec.Type, known); near != "" {
+		detail = fmt.Sprintf("Did you mean %q? %s", near, detail)
+	}
+	return []cluster.Problem{{Path: "type", Summary: fmt.Sprintf("No plugin serves the job type %q", spec.Type), Detail: detail}}
+}
+
+// job runs a command about a job.
+func (v *service) job(ctx context.Context, op engine.Op) (*connect.Response[apiv1.JobResponse], error) {
+	r, err := do[engine.JobResult](ctx, v.opts.Engine, op)
+	if err != nil {
+		return nil, err
+	}
+	state, job := v.opts.Engine.View(), r.Job
+	if newest := state.Job(job.Name); newest != nil {
+		job = newest
+	}
+	return connect.NewResponse(&apiv1.JobResponse{Job: jobView(state, job, false), Changed: r.Changed}), nil
+}
+
+// GetJob returns one job.
+func (v *service) GetJob(_ context.Context, req *connect.Request[apiv1.GetJobRequest]) (*connect.Response[apiv1.GetJobResponse], error) {
+	state := v.opts.Engine.View()
+	j := state.Job(req.Msg.GetJob())
+	if j == nil {
+		return nil, notFound("job", req.Msg.GetJob(), listJobs)
+	}
+	return connect.NewResponse(&apiv1.GetJobResponse{Job: jobView(state, j, true)}), nil
+}
+
+// ListJobs returns a page of jobs.
+func (v *service) ListJobs(_ context.Context, req *connect.Request[apiv1.ListJobsRequest]) (*connect.Response[apiv1.ListJobsResponse], error) {
+	p, err := newPage(req.Msg.GetPageSize(), req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	state := v.opts.Engine.View()
+	var rows []row[*cluster.Job]
+	for j := range state.Jobs() {
+		rows = append(rows, row[*cluster.Job]{j.Name, j})
+	}
+	jobs, next := cut(p, rows)
+	out := &apiv1.ListJobsResponse{NextPageToken: next, Revision: uint64(state.Revision)}
+	for _, j := range jobs {
+		out.Jobs = append(out.Jobs, jobView(state, j, false))
+	}
+	return connect.NewResponse(out), nil
+}
+
+// StopJob makes every slot of a job unwanted.
+func (v *service) StopJob(ctx context.Context, req *connect.Request[apiv1.StopJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
+	op := engine.StopJob{Job: req.Msg.GetJob(), Grace: -1}
+	if g := req.Msg.GetGrace(); g != nil {
+		if op.Grace = g.AsDuration(); op.Grace < 0 {
+			return nil, invalid("the request", cluster.Problem{Path: "grace", Summary: "Negative duration"})
+		}
+	}
+	return v.job(ctx, op)
+}
+
+// StartJob takes back StopJob.
+func (v *service) StartJob(ctx context.Context, req *connect.Request[apiv1.StartJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
+	return v.job(ctx, engine.StartJob{Job: req.Msg.GetJob()})
+}
+
+// RestartJob replaces every task of a job.
+func (v *service) RestartJob(ctx context.Context, req *connect.Request[apiv1.RestartJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
+	return v.job(ctx, engine.RestartJob{Job: req.Msg.GetJob()})
+}
+
+// ScaleJob changes how many slots a job has.
+func (v *service) ScaleJob(ctx context.Context, req *connect.Request[apiv1.ScaleJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
+	n := req.Msg.GetCount()
+	if n < 0 || n > cluster.MaxCount {
+		return nil, invalid("the request", cluster.Problem{
+			Path: "count", Summary: "Number out of range", Detail: fmt.Sprintf("It is %d; it must be between 0 and %d.", n, cluster.MaxCount),
+		})
+	}
+	return v.job(ctx, engine.ScaleJob{Job: req.Msg.GetJob(), Count: int(n)})
+}
+
+// RollbackJob makes a new version with the content of an earlier one.
+func (v *service) RollbackJob(ctx context.Context, req *connect.Request[apiv1.RollbackJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
+	return v.job(ctx, engine.RollbackJob{Job: req.Msg.GetJob(), To: req.Msg.GetTo()})
+}
+
+// RemoveJob forgets a job.
+func (v *service) RemoveJob(ctx context.Context, req *connect.Request[apiv1.RemoveJobRequest]) (*connect.Response[apiv1.RemoveJobResponse], error) {
+	if _, err := v.opts.Engine.Do(ctx, author(ctx), engine.RemoveJob{Job: req.Msg.GetJob()}); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&apiv1.RemoveJobResponse{}), nil
+}
+
+// ControlUpdate pauses, resumes or cancels a job's update.
+func (v *service) ControlUpdate(ctx context.Context, req *connect.Request[apiv1.ControlUpdateRequest]) (*connect.Response[apiv1.JobResponse], error) {
+	action := engine.UpdateAction(req.Msg.GetAction())
+	if !slices.Contains([]engine.UpdateAction{engine.PauseUpdate, engine.ResumeUpdate, engine.CancelUpdate}, action) {
+		return nil, invalid("the request", unknownWord("action", string(action), string(engine.PauseUpdate), string(engine.ResumeUpdate), string(engine.CancelUpdate)))
+	}
+	return v.job(ctx, engine.ControlUpdate{Job: req.Msg.GetJob(), Action: action})
+}
+
+func unknownWord(path, given string, known ...string) cluster.Problem {
+	return cluster.Problem{Path: path, Summary: fmt.Sprintf("Unknown word %q", given), Detail: "Use " + cluster.Choice(known) + "."}
+}
+
+// positive returns a duration that is 0 or more, 0 if it is absent.
+func positive(path string, d interface{ AsDuration() time.Duration }) (time.Duration, error) {
+	if n := d.AsDuration(); n >= 0 {
+		return n, nil
+	}
+	return 0, invalid("the request", cluster.Problem{Path: path, Summary: "Negative duration"})
+}

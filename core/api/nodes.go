@@ -1,0 +1,132 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"connectrpc.com/connect"
+
+	"github.com/setpointd/setpoint/core/engine"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+const listNodes = "node ls lists those that there are"
+
+// uses returns what is reserved on each node.
+func (v *service) uses(ctx context.Context) (map[cluster.NodeID]*engine.NodeUse, error) {
+	all, err := do[[]engine.NodeUse](ctx, v.opts.Engine, engine.Inspect{})
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[cluster.NodeID]*engine.NodeUse, len(all))
+	for i := range all {
+		out[all[i].Node] = &all[i]
+	}
+	return out, nil
+}
+
+func portsTaken(ports map[uint16]cluster.TaskID) []*apiv1.Port {
+	out := make([]*apiv1.Port, 0, len(ports))
+	for number, task := range ports {
+		out = append(out, &apiv1.Port{Name: string(task), Number: uint32(number)})
+	}
+	slices.SortFunc(out, func(a, b *apiv1.Port) int { return cmp.Compare(a.GetNumber(), b.GetNumber()) })
+	return out
+}
+
+// ListNodes returns a page of nodes.
+func (v *service) ListNodes(ctx context.Context, req *connect.Request[apiv1.ListNodesRequest]) (*connect.Response[apiv1.ListNodesResponse], error) {
+	p, err := newPage(req.Msg.GetPageSize(), req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	uses, err := v.uses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	state := v.opts.Engine.View()
+	var rows []row[*cluster.Node]
+	for n := range state.Nodes() {
+		rows = append(rows, row[*cluster.Node]{string(n.ID), n})
+	}
+	nodes, next := cut(p, rows)
+	out := &apiv1.ListNodesResponse{NextPageToken: next, Revision: uint64(state.Revision)}
+	for _, n := range nodes {
+		out.Nodes = append(out.Nodes, nodeView(state, n, uses[n.ID]))
+	}
+	return connect.NewResponse(out), nil
+}
+
+// GetNode returns one node.
+func (v *service) GetNode(ctx context.Context, req *connect.Request[apiv1.GetNodeRequest]) (*connect.Response[apiv1.NodeResponse], error) {
+	uses, err := v.uses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	state := v.opts.Engine.View()
+	n := state.NodeNamed(req.Msg.GetNode())
+	if n == nil {
+		return nil, notFound("node", req.Msg.GetNode(), listNodes)
+	}
+	return connect.NewResponse(&apiv1.NodeResponse{Node: nodeView(state, n, uses[n.ID])}), nil
+}
+
+// node runs a command about a node.
+func (v *service) node(ctx context.Context, op engine.Op) (*connect.Response[apiv1.NodeResponse], error) {
+	r, err := do[engine.NodeResult](ctx, v.opts.Engine, op)
+	if err != nil {
+		return nil, err
+	}
+	state, n := v.opts.Engine.View(), r.Node
+	if newest := state.Node(n.ID); newest != nil {
+		n = newest
+	}
+	out := &apiv1.NodeResponse{Node: nodeView(state, n, nil), Changed: r.Changed}
+	for _, id := range r.Moves {
+		out.Moves = append(out.Moves, string(id))
+	}
+	return connect.NewResponse(out), nil
+}
+
+// SetAvailability activates, pauses or drains a node.
+func (v *service) SetAvailability(ctx context.Context, req *connect.Request[apiv1.SetAvailabilityRequest]) (*connect.Response[apiv1.NodeResponse], error) {
+	m := req.Msg
+	deadline, err := positive("drain_deadline", m.GetDrainDeadline())
+	if err != nil {
+		return nil, err
+	}
+	to := cluster.Availability(m.GetAvailability())
+	if !slices.Contains([]cluster.Availability{cluster.Active, cluster.Pause, cluster.Drain}, to) {
+		return nil, invalid("the request", unknownWord("availability", string(to), string(cluster.Active), string(cluster.Pause), string(cluster.Drain)))
+	}
+	return v.node(ctx, engine.SetAvailability{Node: m.GetNode(), Availability: to, DrainDeadline: deadline})
+}
+
+// LabelNode sets and removes labels.
+func (v *service) LabelNode(ctx context.Context, req *connect.Request[apiv1.LabelNodeRequest]) (*connect.Response[apiv1.NodeResponse], error) {
+	m := req.Msg
+	return v.node(ctx, engine.LabelNode{Node: m.GetNode(), Set: m.GetSet(), Remove: m.GetRemove(), DryRun: m.GetDryRun()})
+}
+
+// DecommissionNode declares that a node never comes back.
+func (v *service) DecommissionNode(ctx context.Context, req *connect.Request[apiv1.DecommissionNodeRequest]) (*connect.Response[apiv1.NodeResponse], error) {
+	return v.node(ctx, engine.Decommission{Node: req.Msg.GetNode(), Force: req.Msg.GetForce()})
+}
+
+// RemoveNode drops the record of a decommissioned node.
+func (v *service) RemoveNode(ctx context.Context, req *connect.Request[apiv1.RemoveNodeRequest]) (*connect.Response[apiv1.RemoveNodeResponse], error) {
+	if _, err := v.opts.Engine.Do(ctx, author(ctx), engine.RemoveNode{Node: req.Msg.GetNode()}); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&apiv1.RemoveNodeResponse{}), nil
+}
+
+// ConfirmDown says of silent nodes that they are down.
+func (v *service) ConfirmDown(ctx context.Context, req *connect.Request[apiv1.ConfirmDownRequest]) (*connect.Response[apiv1.ConfirmDownResponse], error) {
+	if _, err := v.opts.Engine.Do(ctx, author(ctx), engine.ConfirmDown{Nodes: req.Msg.GetNodes()}); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&apiv1.ConfirmDownResponse{}), nil
+}

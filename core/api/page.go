@@ -1,0 +1,58 @@
+package api
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// Page sizes of lists.
+const (
+	defaultPage = 500
+	maxPage     = 5000
+)
+
+// page is the part of a list that was asked for.
+type page struct {
+	size  int
+	after string // key of the last row of the page before
+}
+
+func newPage(size int32, token string) (page, error) {
+	p := page{size: int(size)}
+	switch {
+	case size < 0 || size > maxPage:
+		return page{}, invalid("the request", cluster.Problem{Path: "page_size", Summary: "Number out of range", Detail: "It must be between 0 and 5000."})
+	case size == 0:
+		p.size = defaultPage
+	}
+	after, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return page{}, invalid("the request", cluster.Problem{Path: "page_token", Summary: "Not a page token", Detail: "Use next_page_token of the answer before."})
+	}
+	p.after = string(after)
+	return p, nil
+}
+
+// row is one row of a list under the key by which the list is ordered. Keys are unique.
+type row[T any] struct {
+	key   string
+	value T
+}
+
+// cut returns the rows of the page, in order, and the token of the next page, "" if there is none. The rows may be in any order.
+func cut[T any](p page, rows []row[T]) (values []T, next string) {
+	rows = slices.DeleteFunc(rows, func(r row[T]) bool { return r.key <= p.after && p.after != "" })
+	slices.SortFunc(rows, func(a, b row[T]) int { return strings.Compare(a.key, b.key) })
+	if len(rows) > p.size {
+		rows = rows[:p.size]
+		next = base64.RawURLEncoding.EncodeToString([]byte(rows[len(rows)-1].key))
+	}
+	values = make([]T, len(rows))
+	for i, r := range rows {
+		values[i] = r.value
+	}
+	return values, next
+}

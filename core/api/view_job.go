@@ -1,0 +1,183 @@
+package api
+
+import (
+	"slices"
+
+	"github.com/setpointd/setpoint/core/engine"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+	"github.com/setpointd/setpoint/sdk/cluster"
+	"github.com/setpointd/setpoint/sdk/wire"
+)
+
+// The words for how a job is.
+const (
+	jobRunning  = "running"  // every wanted slot is up or done
+	jobStarting = "starting" // some are not up yet, and nothing is known to be in their way
+	jobStalled  = "stalled"  // some wait for something
+	jobUpdating = "updating"
+	jobPaused   = "paused"   // its update is
+	jobComplete = "complete" // every wanted slot is done
+	jobFailed   = "failed"   // every wanted slot is done, and the last task of one of them did not end well
+	jobStopping = "stopping" // told to stop, and some task has not been seen to have stopped
+	jobStopped  = "stopped"
+	jobEmpty    = "empty" // no slot is wanted
+)
+
+// slotFacts are what is derived about a slot.
+type slotFacts struct {
+	slot    *cluster.Slot
+	newest  *cluster.Task
+	up      bool
+	stale   bool
+	failed  bool // done, by a task that did not end well
+	stalls  []*apiv1.Stall
+	running int
+	leaving int
+}
+
+// slotFactsOf looks at one slot and its tasks.
+func slotFactsOf(s *engine.State, j *cluster.Job, slot *cluster.Slot) slotFacts {
+	f := slotFacts{slot: slot}
+	content := slot.SpecVersion
+	for _, t := range s.SlotTasks(slot.Job, slot.Key) {
+		f.newest = t
+		n := s.Node(t.Placement.Node)
+		f.up = f.up || t.Up(n)
+		if t.Observed.State == cluster.Running && t.ConditionOn(n).State == cluster.OK {
+			f.running++
+		}
+		if t.Desired.State.Wanted() && !t.Dead() {
+			content = t.SpecVersion
+		}
+		if !t.Desired.State.Wanted() && !t.Dead() {
+			f.leaving++
+		}
+		for _, stall := range s.TaskStalls(t) {
+			f.stalls = append(f.stalls, stallView(s, &stall))
+		}
+	}
+	for _, stall := range s.StallsOf(cluster.Subject{Kind: cluster.SubjectSlot, ID: slot.ID()}) {
+		f.stalls = append(f.stalls, stallView(s, stall))
+	}
+	f.stale = content != j.Control.SpecVersion && !slot.Done
+	f.failed = slot.Done && f.newest != nil && f.newest.Observed.State != cluster.Complete
+	return f
+}
+
+// jobView returns a job as people look at it, with its slots and versions if they are asked for.
+func jobView(s *engine.State, j *cluster.Job, all bool) *apiv1.Job {
+	c := &j.Control
+	v := &apiv1.Job{
+		Name: j.Name, Type: c.Spec.Type, Version: c.Version, SpecVersion: c.SpecVersion, Spec: wire.JobSpecToProto(&c.Spec),
+		Created: timestamp(j.Created), Changed: timestamp(c.Changed), Stopped: c.Stopped, Counts: &apiv1.JobCounts{}, Update: updateView(&j.Update),
+	}
+	for _, kind := range []cluster.SubjectKind{cluster.SubjectJob, cluster.SubjectUpdate} {
+		for _, stall := range s.StallsOf(cluster.Subject{Kind: kind, ID: j.Name}) {
+			v.Stalls = append(v.Stalls, stallView(s, stall))
+		}
+	}
+	for _, slot := range s.Slots(j.Name) {
+		f := slotFactsOf(s, j, slot)
+		count(v.Counts, &f)
+		v.Stalls = append(v.Stalls, f.stalls...)
+		if all {
+			v.Slots = append(v.Slots, slotView(s, &f))
+		}
+	}
+	v.State = jobState(c, j.Update.State, v.Counts, len(v.GetStalls()) > 0)
+	if all {
+		v.Versions = versionViews(c.Versions)
+	}
+	return v
+}
+
+// count adds a slot to a job's counts.
+func count(c *apiv1.JobCounts, f *slotFacts) {
+	c.Running += int64(f.running)
+	c.Stopping += int64(f.leaving)
+	if len(f.slot.Nodes) > 0 {
+		c.Limited = true
+		c.EligibleOf++
+	}
+	if f.slot.Unwanted {
+		return
+	}
+	c.Wanted++
+	if len(f.slot.Nodes) > 0 {
+		c.Eligible++
+	}
+	addIf(&c.Up, f.up)
+	addIf(&c.Done, f.slot.Done)
+	addIf(&c.Failed, f.failed)
+	addIf(&c.Held, f.slot.Held != "")
+	addIf(&c.Stale, f.stale)
+	addIf(&c.Stalled, len(f.stalls) > 0)
+}
+
+func addIf(n *int64, yes bool) {
+	if yes {
+		*n++
+	}
+}
+
+// jobState returns one word for how a job is.
+func jobState(c *cluster.JobControl, update cluster.UpdateState, n *apiv1.JobCounts, stalled bool) string {
+	switch {
+	case c.Stopped && n.GetRunning()+n.GetStopping() > 0:
+		return jobStopping
+	case c.Stopped:
+		return jobStopped
+	case update == cluster.Updating:
+		return jobUpdating
+	case update == cluster.UpdatePaused:
+		return jobPaused
+	case n.GetWanted() > 0 && n.GetDone() == n.GetWanted() && n.GetFailed() > 0:
+		return jobFailed
+	case n.GetWanted() > 0 && n.GetDone() == n.GetWanted():
+		return jobComplete
+	case n.GetWanted() > 0 && n.GetUp()+n.GetDone() >= n.GetWanted():
+		return jobRunning
+	case stalled:
+		return jobStalled
+	case n.GetWanted() == 0:
+		return jobEmpty
+	}
+	return jobStarting
+}
+
+func slotView(s *engine.State, f *slotFacts) *apiv1.Slot {
+	v := &apiv1.Slot{
+		Key: string(f.slot.Key), Ends: f.slot.Ends, Unwanted: f.slot.Unwanted, Held: f.slot.Held, Version: f.slot.Version, Up: f.up,
+		Done: f.slot.Done, NotUpSince: timestamp(f.slot.NotUpSince), NotUpWhy: string(f.slot.NotUpWhy), UpSince: timestamp(f.slot.UpSince),
+		Restarts: int64(len(f.slot.Restarts)), Backoff: int64(f.slot.Backoff),
+	}
+	for _, id := range f.slot.Nodes {
+		v.Nodes = append(v.Nodes, nodeName(s, id))
+	}
+	slices.Sort(v.GetNodes())
+	if f.newest != nil {
+		v.Task = string(f.newest.ID)
+	}
+	return v
+}
+
+func updateView(u *cluster.Update) *apiv1.Update {
+	if u.State == cluster.UpdateNone {
+		return nil
+	}
+	return &apiv1.Update{
+		State: string(u.State), From: u.From, To: u.To, Rollback: u.Rollback, Started: timestamp(u.Started), Since: timestamp(u.Since),
+		Message: u.Message, Total: int64(u.Total), Moved: int64(u.Moved), Failures: int64(u.Failures), Waiting: int64(u.Waiting),
+	}
+}
+
+func versionViews(versions []cluster.JobVersion) []*apiv1.JobVersion {
+	out := make([]*apiv1.JobVersion, len(versions))
+	for i := range versions {
+		v := &versions[i]
+		out[i] = &apiv1.JobVersion{
+			Version: v.Version, SpecVersion: v.SpecVersion, Created: timestamp(v.Created), Reason: v.Reason, Spec: wire.JobSpecToProto(&v.Spec),
+		}
+	}
+	return out
+}
