@@ -60,7 +60,8 @@ func drawNode(t *rapid.T, i int) *Node {
 	n.Description.OS = oneOf(t, "os", "linux", "darwin")
 	n.Status.State = oneOf(t, "state", cluster.NodeReady, cluster.NodeReady, cluster.NodeReady, cluster.NodeReady, cluster.NodeSilent, cluster.NodeDown)
 	n.Description.Capacity = drawResources(t, 4)
-	out := &Node{Node: n, Free: n.Description.Capacity.Sub(drawResources(t, oneOf[int64](t, "used", 0, 1, 3))), PerJob: map[string]int{}, Ports: map[uint16]cluster.TaskID{}}
+	used := drawResources(t, oneOf[int64](t, "used", 0, 1, 3))
+	out := &Node{Node: n, Free: n.Description.Capacity.Sub(used), PerJob: map[string]int{}, Ports: map[uint16]cluster.TaskID{}}
 	for _, job := range []string{"web", "api"} {
 		if k := oneOf(t, "tasks", 0, 0, 1, 2); k > 0 {
 			out.PerJob[job] = k
@@ -152,7 +153,10 @@ func drawFilter(t *rapid.T, name string, nodes int) Filter {
 }
 
 func drawClaim(t *rapid.T, k, nodes int) Claim {
-	cl := Claim{Job: oneOf(t, "claim of", "web", "api", "new"), Slot: cluster.SlotKey(fmt.Sprintf("%d.%d", oneOf(t, "group", 0, 0, 1), k)), Node: rapid.IntRange(0, nodes-1).Draw(t, "claim on"), Reserve: drawReserve(t)}
+	cl := Claim{
+		Job: oneOf(t, "claim of", "web", "api", "new"), Slot: cluster.SlotKey(fmt.Sprintf("%d.%d", oneOf(t, "group", 0, 0, 1), k)),
+		Node: rapid.IntRange(0, nodes-1).Draw(t, "claim on"), Reserve: drawReserve(t),
+	}
 	if rapid.IntRange(0, 2).Draw(t, "old") == 0 {
 		cl.Old = &cluster.Task{ID: cluster.NewTaskID(cl.Job, cl.Slot, 3), Job: cl.Job, Slot: cl.Slot, Reserve: drawReserve(t)}
 		for _, p := range cl.Old.Reserve.Ports {

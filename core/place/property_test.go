@@ -165,7 +165,8 @@ func TestPlaceDoesNotDependOnOrder(t *testing.T) {
 			t.Fatalf("placements (-want +got):\n%s", diff)
 		}
 		for k, s := range want.Stalled {
-			if o := got.Stalled[k]; s.Key != o.Key || !slices.Equal(s.Waiting, o.Waiting) || !reflect.DeepEqual(s.Standing.Facts(), o.Standing.Facts()) || s.Standing.Code() != o.Standing.Code() {
+			o := got.Stalled[k]
+			if s.Key != o.Key || !slices.Equal(s.Waiting, o.Waiting) || s.Standing.Code() != o.Standing.Code() || !reflect.DeepEqual(s.Standing.Facts(), o.Standing.Facts()) {
 				t.Fatalf("%s: %v, want %s: %v", o.Key, o.Standing.Facts(), s.Key, s.Standing.Facts())
 			}
 		}
