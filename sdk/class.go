@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ type class struct {
 	standing
 	id       uint32
 	revision uint64
+	msg      *pluginv1.Class // as it was given
 	ctx      context.Context //nolint:containedctx // of all computations about the class
 	judge    judge
 
@@ -27,7 +29,8 @@ type class struct {
 }
 
 func newClass(ctx context.Context, p *Plugin, msg *pluginv1.Class, deadline time.Duration) *class {
-	c := &class{id: msg.Id, revision: msg.Revision, renew: true}
+	c := &class{id: msg.Id, revision: msg.Revision, msg: msg, renew: true}
+	c.name = fmt.Sprintf("class %d", msg.Id)
 	c.judge = judge{plugin: p, deadline: deadline, req: compileRequest(msg.Request)}
 	c.ctx, c.stop = context.WithCancel(ctx)
 	return c

@@ -141,6 +141,11 @@ func TestRemovedIndexIsUsedAgain(t *testing.T) {
 	if got, want := c.Answer().Allowed(), []cluster.NodeID{"z"}; !slices.Equal(got, want) {
 		t.Errorf("after a reset: allowed %v, want %v", got, want)
 	}
+	h.SetNodes(sdktest.Node("y", "disk=2"))
+	h.Settle()
+	if got, want := c.Answer().Allowed(), []cluster.NodeID{"y"}; !slices.Equal(got, want) {
+		t.Errorf("after a reset to the like: allowed %v, want %v", got, want)
+	}
 }
 
 func TestFailuresAreTold(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 type job struct {
 	standing
 	revision uint64
+	msg      *pluginv1.Job   // as it was given
 	ctx      context.Context //nolint:containedctx // of all computations about the job
 	plugin   *Plugin
 	deadline time.Duration
@@ -32,7 +33,8 @@ type job struct {
 }
 
 func newJob(ctx context.Context, p *Plugin, msg *pluginv1.Job, deadline time.Duration) *job {
-	j := &job{revision: msg.Revision, plugin: p, deadline: deadline}
+	j := &job{revision: msg.Revision, msg: msg, plugin: p, deadline: deadline}
+	j.name = "job " + msg.Name
 	j.ask = Job{
 		Name: msg.Name, Type: msg.Type, Count: int(msg.Count), Labels: msg.Labels, Settings: Settings(msg.SettingsJson),
 	}
@@ -135,9 +137,6 @@ func wireSlots(plugin string, slots []Slot, v *view) ([]*pluginv1.Slot, error) {
 
 // renamed notes that indexes belong to other nodes from a revision on, so that slots that name them are told again.
 func (j *job) renamed(ch changes, revision uint64) {
-	if ch.all {
-		j.told = false
-	}
 	for _, n := range ch.nodes {
 		if n.fresh {
 			if j.fresh == nil {

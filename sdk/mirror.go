@@ -83,7 +83,7 @@ func (m *mirror) upsert(raw *pluginv1.Node) error {
 
 func (m *mirror) publish(revision uint64) changes {
 	next := &view{revision: revision, entries: m.staged, order: &order{}}
-	ch := changes{all: m.reset || m.current == nil}
+	ch := changes{all: m.reset || m.current == nil, reset: m.reset}
 	if !ch.all {
 		ch.nodes = slices.SortedFunc(maps.Values(m.touched), func(a, b nodeChange) int { return cmp.Compare(a.index, b.index) })
 		if !slices.ContainsFunc(ch.nodes, func(c nodeChange) bool { return c.fresh }) {
@@ -98,6 +98,7 @@ func (m *mirror) publish(revision uint64) changes {
 type changes struct {
 	compile bool         // what was asked changed, or the author says that answers did
 	all     bool         // every node
+	reset   bool         // the indexes were given anew
 	nodes   []nodeChange // by index; not used with all
 }
 

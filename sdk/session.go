@@ -212,6 +212,9 @@ func (s *session) takeNodes(msg *pluginv1.Nodes) error {
 	}
 	revision := s.mirror.current.revision
 	s.applying = &applying{revision: revision}
+	if ch.reset {
+		s.renew()
+	}
 	for _, c := range s.inOrder() {
 		if c.stands() {
 			c.at = revision
@@ -229,6 +232,16 @@ func (s *session) takeNodes(msg *pluginv1.Nodes) error {
 	}
 	s.applying.timer = time.AfterFunc(applyPatience, func() { s.inbox.call(s.applied) })
 	return nil
+}
+
+// renew puts new subjects in the place of all, because what they said names indexes that mean something else now.
+func (s *session) renew() {
+	for _, c := range s.inOrder() {
+		s.addClass(c.msg)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.jobs)) {
+		s.addJob(s.jobs[name].msg)
+	}
 }
 
 // catchUp brings a subject to the new revision, whose report waits for it unless it was behind before.
@@ -317,23 +330,26 @@ func (s *session) takeClasses(msg *pluginv1.Classes) error {
 	if s.plugin.Filter == nil {
 		return protocolError("classes are given to a plugin that is no filter")
 	}
-	s.order = nil
 	for _, id := range msg.Remove {
 		if c := s.classes[id]; c != nil {
+			s.order = nil
 			s.drop(c)
 			delete(s.classes, id)
 		}
 	}
 	for _, add := range msg.Add {
-		if c := s.classes[add.Id]; c != nil {
-			s.drop(c)
-		}
-		c := newClass(s.ctx, s.plugin, add, s.limits.deadline)
-		c.name = fmt.Sprintf("class %d", add.Id)
-		s.classes[add.Id] = c
-		s.begin(c, changes{compile: true, all: true})
+		s.addClass(add)
+		s.begin(s.classes[add.Id], changes{compile: true, all: true})
 	}
 	return nil
+}
+
+func (s *session) addClass(msg *pluginv1.Class) {
+	if c := s.classes[msg.Id]; c != nil {
+		s.drop(c)
+	}
+	s.order = nil
+	s.classes[msg.Id] = newClass(s.ctx, s.plugin, msg, s.limits.deadline)
 }
 
 func (s *session) takeJobs(msg *pluginv1.Jobs) error {
@@ -347,15 +363,17 @@ func (s *session) takeJobs(msg *pluginv1.Jobs) error {
 		if s.plugin.JobTypes[add.Type] == nil {
 			return protocolError(fmt.Sprintf("job %s is of type %q, which the plugin does not serve", add.Name, add.Type))
 		}
-		if j := s.jobs[add.Name]; j != nil {
-			s.drop(j)
-		}
-		j := newJob(s.ctx, s.plugin, add, s.limits.deadline)
-		j.name = "job " + add.Name
-		s.jobs[add.Name] = j
-		s.begin(j, changes{compile: true, all: true})
+		s.addJob(add)
+		s.begin(s.jobs[add.Name], changes{compile: true, all: true})
 	}
 	return nil
+}
+
+func (s *session) addJob(msg *pluginv1.Job) {
+	if j := s.jobs[msg.Name]; j != nil {
+		s.drop(j)
+	}
+	s.jobs[msg.Name] = newJob(s.ctx, s.plugin, msg, s.limits.deadline)
 }
 
 // askAgain computes every answer anew.

@@ -1083,7 +1083,7 @@ func (x *Hello) GetMaxMessageBytes() uint32 {
 type Nodes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	Reset_        bool                   `protobuf:"varint,2,opt,name=reset,proto3" json:"reset,omitempty"`    // forget all nodes and strings first
+	Reset_        bool                   `protobuf:"varint,2,opt,name=reset,proto3" json:"reset,omitempty"`    // forget all nodes and strings first, and what was said of them: every class and job is answered in full at this revision or a later one
 	Last          bool                   `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`      // no more messages for this revision
 	Strings       []string               `protobuf:"bytes,4,rep,name=strings,proto3" json:"strings,omitempty"` // continue the table of strings; the first of all has number 0 and is empty
 	Upsert        []*Node                `protobuf:"bytes,5,rep,name=upsert,proto3" json:"upsert,omitempty"`
