@@ -11,6 +11,7 @@ func (e *Engine) agentUp(in AgentUp, now cluster.Time) {
 	if n == nil || n.Spec.Decommissioned || in.Session <= a.session {
 		return
 	}
+	e.lookNow = true
 	*a = agent{session: in.Session, last: now, named: map[cluster.TaskID]bool{}}
 	e.describe(n, in.Description)
 }
@@ -54,6 +55,7 @@ func (e *Engine) agentReports(in AgentReports, now cluster.Time) {
 	}
 	e.applyAll(cluster.AuthorAgent, monitor.Missing(e.work.TasksOn(in.Node), a.named, now))
 	a.named, a.reported = nil, true
+	e.lookNow = true
 }
 
 // setStrays keeps new tasks off a node while something runs there under its agent's mark without a record.

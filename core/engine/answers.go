@@ -86,6 +86,7 @@ func (e *Engine) pluginSlots(in PluginSlots) {
 		return
 	}
 	a.stall, a.known, a.asOf = in.Stall, true, in.JobRevision
+	e.weigh(p)
 }
 
 // Answer returns what the job's type says of its slots, for reconcile.
@@ -109,7 +110,7 @@ func (v view) Answer(job *cluster.Job) reconcile.Answer {
 		}
 		return out
 	}
-	out := reconcile.Answer{Known: true, Fresh: a.fresh && p.up && p.pending.Count() == 0 && a.asOf == a.job.Revision}
+	out := reconcile.Answer{Known: true, Fresh: a.fresh && p.up && p.trust == trusted && p.pending.Count() == 0 && a.asOf == a.job.Revision}
 	switch {
 	case a.failure != nil:
 		out.Stall = &cluster.Stall{Source: p.name, Code: a.failure.Code, Message: a.failure.Message, Clears: "the plugin answers"}

@@ -34,7 +34,7 @@ func (c Config) withDefaults() Config {
 		c.Strategy = cluster.StrategySpread
 	}
 	if c.MaxChanges == 0 {
-		c.MaxChanges = 5000
+		c.MaxChanges = 4000
 	}
 	return c
 }
@@ -52,6 +52,7 @@ type Engine struct {
 	changes []Authored
 	touched map[record]struct{}
 	replies []Reply
+	more    bool // the turn ended early: go on at once
 	acks    []func()
 
 	index   map[cluster.NodeID]uint32
@@ -59,8 +60,10 @@ type Engine struct {
 	ledger  ledger
 	groups  map[string]*group
 
-	agents  map[cluster.NodeID]*agent
-	silence *monitor.Silence
+	agents    map[cluster.NodeID]*agent
+	silence   *monitor.Silence
+	monitorAt time.Duration // engine time at which to look at all nodes again
+	lookNow   bool          // something was heard that may change a node's state
 
 	plugins     map[string]*pluginState
 	pluginNames []string                     // sorted
@@ -93,6 +96,7 @@ func New(cfg Config, st *State, now cluster.Time) *Engine {
 		dirtyJobs: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: map[string]time.Duration{},
 	}
 	e.queue.init()
+	e.lookNow = true
 	for _, name := range cfg.Plugins {
 		e.plugin(name)
 	}

@@ -71,7 +71,7 @@ func (e *Engine) placeGroup(g *group) place.Group {
 	return out
 }
 
-// place puts waiting tasks on nodes, and records why others have to wait.
+// place puts waiting tasks on nodes, and records why others have to wait. It places no more than a turn may write; the rest follows in the next.
 func (e *Engine) place(now cluster.Time) {
 	c := e.ledger.cluster()
 	var try []place.Group
@@ -87,6 +87,7 @@ func (e *Engine) place(now cluster.Time) {
 		clear(g.changed)
 	}
 	clear(e.changedNodes)
+	try = e.withinTurn(try)
 	if len(try) == 0 {
 		return
 	}
@@ -101,6 +102,29 @@ func (e *Engine) place(now cluster.Time) {
 			Node: e.byIndex[p.Node], Since: now, Ports: p.Ports,
 		}})
 	}
+}
+
+// withinTurn leaves out what a turn cannot write, those of lower priority first; they are tried again in the next.
+func (e *Engine) withinTurn(try []place.Group) []place.Group {
+	room := e.cfg.MaxChanges
+	slices.SortStableFunc(try, func(a, b place.Group) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Tasks[0].CreatedRev, b.Tasks[0].CreatedRev))
+	})
+	for i := range try {
+		if len(try[i].Tasks) > room {
+			try[i].Tasks = try[i].Tasks[:room]
+		}
+		if room -= len(try[i].Tasks); room <= 0 {
+			for _, g := range try[i:] {
+				e.groups[g.Key].dirty, e.more = true, true
+			}
+			if len(try[i].Tasks) == 0 {
+				return try[:i]
+			}
+			return try[:i+1]
+		}
+	}
+	return try
 }
 
 // worthTrying reports whether the group should be placed now. If only some nodes changed, they alone are looked at; and if that changes nothing but the

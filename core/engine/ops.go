@@ -36,6 +36,8 @@ func (e *Engine) operate(c command, now cluster.Time) (any, error) {
 		return e.decommission(op)
 	case RemoveNode:
 		return e.removeNode(op)
+	case ConfirmPlugin:
+		return e.confirmPlugin(op)
 	case ConfirmDown:
 		return e.confirmDown(op)
 	case Why:

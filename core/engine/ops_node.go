@@ -42,6 +42,7 @@ func (e *Engine) joinNode(op JoinNode, now cluster.Time) (any, error) {
 		Status: cluster.NodeStatus{State: cluster.NodeSilent, Since: now},
 	}
 	e.agents[n.ID] = &agent{last: now}
+	e.lookNow = true
 	e.apply(cluster.AuthorOperator, cluster.AddNode{Node: n})
 	e.apply(cluster.AuthorAgent, cluster.SetNodeDescription{Node: n.ID, Description: op.Description})
 	return NodeResult{Node: e.work.Node(n.ID), Changed: true}, nil
@@ -150,6 +151,7 @@ func (e *Engine) confirmDown(op ConfirmDown) (any, error) {
 	}
 	for _, n := range nodes {
 		e.agents[n.ID].confirmed = true
+		e.lookNow = true
 	}
 	return NodeResult{Changed: len(nodes) > 0}, nil
 }

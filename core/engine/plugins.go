@@ -19,6 +19,9 @@ type pluginState struct {
 	code    cluster.Code // while it is not up: why
 	message string
 
+	trust                trust
+	wouldStop, ofRunning int // with trust unconfirmed: the tasks that its answers would stop
+
 	applied cluster.Revision // all its answers hold at this revision of its mirror
 	pending place.Bitmap     // nodes that changed after that, as far as it watches them
 	classes map[uint32]*class
@@ -35,7 +38,8 @@ type class struct {
 	key  string
 	jobs map[string]bool // that use it
 
-	answered    bool // a verdict was given, at this revision of the class
+	session     uint64 // of the plugin, in which it last spoke of the class
+	answered    bool   // a verdict was given, at this revision of the class
 	indifferent bool
 	stall       *StallAnswer
 	failure     *FailureAnswer // its latest answer was a failure; earlier verdicts stay in use
@@ -77,6 +81,7 @@ func (e *Engine) pluginUp(in PluginUp) {
 		return
 	}
 	p.info, p.ever, p.up, p.code, p.message = in, true, true, "", ""
+	p.trust = unproven
 	p.out = &PluginUpdate{Plugin: p.name, Session: in.Session, Reset: true} // finish fills in the revision
 	for i, id := range e.byIndex {
 		if id != "" {
@@ -145,6 +150,9 @@ func (e *Engine) pluginStall(p *pluginState) {
 			Subject: subject, Source: cluster.SourceCore, Code: p.code, Message: p.message,
 			Clears: "the plugin starts and answers; its log says more",
 		})
+	}
+	if p.up && p.trust == unconfirmed {
+		now = append(now, p.trustStall(subject))
 	}
 	e.setStalls(e.work.StallsOf(subject), now)
 }

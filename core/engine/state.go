@@ -195,6 +195,15 @@ func (s *State) TaskStalls(t *cluster.Task) []cluster.Stall {
 	return out
 }
 
+// Waiting returns why a task waits at a moment: what is stored, and what follows from how long its last step was ago.
+func (s *State) Waiting(t *cluster.Task, now cluster.Time) []cluster.Stall {
+	out := s.TaskStalls(t)
+	if o := cluster.Overdue(t, s.Node(t.Placement.Node), now); o != nil {
+		out = append(out, *o)
+	}
+	return out
+}
+
 // GroupKey names the group with which a waiting task is placed: its job, the content that it runs and the nodes that its slot is limited to.
 func GroupKey(t *cluster.Task) string {
 	key := t.Job + "@" + strconv.FormatUint(t.SpecVersion, 10)

@@ -19,6 +19,7 @@ func (e *Engine) Step(inputs []Input, now cluster.Time) Output {
 		e.take(in, now)
 	}
 	wake := e.monitor(now)
+	e.gone(now)
 	wake = sooner(wake, e.reconcile(now))
 	e.place(now)
 	wake = sooner(wake, e.drains(now))
@@ -29,7 +30,7 @@ func (e *Engine) begin(now cluster.Time) {
 	e.work = e.work.fork()
 	e.rev = e.work.Revision + 1
 	e.work.Now = now
-	e.changes, e.replies, e.acks = nil, nil, nil
+	e.changes, e.replies, e.acks, e.more = nil, nil, nil, false
 	clear(e.touched)
 	for name, at := range e.wakes {
 		if at <= now.Engine {
@@ -40,7 +41,7 @@ func (e *Engine) begin(now cluster.Time) {
 }
 
 func (e *Engine) finish(wake time.Duration) Output {
-	out := Output{Replies: e.replies, Acks: e.acks, Wake: wake, More: len(e.dirtyJobs) > 0}
+	out := Output{Replies: e.replies, Acks: e.acks, Wake: wake, More: e.more || len(e.dirtyJobs) > 0}
 	before := e.published.Load()
 	if len(e.changes) > 0 {
 		e.work.Revision = e.rev
@@ -77,6 +78,7 @@ func (e *Engine) take(in Input, now cluster.Time) {
 		for _, id := range in.Nodes {
 			if a := e.agents[id]; a != nil {
 				a.last = now
+				e.lookNow = e.lookNow || a.reported && e.work.Node(id).Status.State != cluster.NodeReady
 			}
 		}
 	case AgentDescribes:
@@ -100,6 +102,10 @@ func (e *Engine) take(in Input, now cluster.Time) {
 
 // monitor concludes which nodes are ready, silent and down, and which tasks are gone.
 func (e *Engine) monitor(now cluster.Time) time.Duration {
+	if !e.lookNow && now.Engine < e.monitorAt {
+		return e.monitorAt - now.Engine
+	}
+	e.lookNow = false
 	limits := monitor.Limits{Silent: e.cfg.Silent, Down: e.cfg.Down, Few: 3}
 	r := monitor.Nodes(e.hearings(), e.silence, limits, now)
 	e.applyAll(cluster.AuthorMonitor, r.Changes)
@@ -112,12 +118,20 @@ func (e *Engine) monitor(now cluster.Time) time.Duration {
 		stalls = append(stalls, *r.Stall)
 	}
 	e.setStalls(e.work.StallsOf(cluster.Subject{Kind: cluster.SubjectCluster, ID: "nodes"}), stalls)
-	for id := range e.dirtyNodes {
-		if n := e.work.Node(id); n != nil {
+	e.monitorAt = now.Engine + r.Wake
+	if r.Wake == 0 {
+		e.monitorAt = 1<<63 - 1
+	}
+	return r.Wake
+}
+
+// gone ends the tasks of nodes that an operator declared gone for good.
+func (e *Engine) gone(now cluster.Time) {
+	for _, id := range slices.Sorted(maps.Keys(e.dirtyNodes)) {
+		if n := e.work.Node(id); n != nil && n.Spec.Decommissioned {
 			e.applyAll(cluster.AuthorMonitor, monitor.Gone(n, e.work.TasksOn(id), now))
 		}
 	}
-	return r.Wake
 }
 
 func (e *Engine) hearings() iter.Seq[monitor.Hearing] {
@@ -134,7 +148,7 @@ func (e *Engine) hearings() iter.Seq[monitor.Hearing] {
 // reconcile decides about every job of which something changed, until the turn is full; the rest stays for the next.
 func (e *Engine) reconcile(now cluster.Time) time.Duration {
 	for _, name := range slices.Sorted(maps.Keys(e.dirtyJobs)) {
-		if len(e.changes) >= e.cfg.MaxChanges {
+		if len(e.touched) >= e.cfg.MaxChanges {
 			break
 		}
 		r := reconcile.Job(view{e.work, e}, name, now, e.rev)

@@ -47,6 +47,7 @@ func (e *Engine) pluginApplied(in PluginApplied) {
 	for name := range e.answered {
 		e.dirtyJobs[name] = true
 	}
+	e.weigh(p)
 }
 
 // judged has all looked at again that depends on whether a filter's verdicts about a node count.
@@ -76,11 +77,13 @@ func (e *Engine) pluginVerdicts(in PluginVerdicts) {
 			continue // it has ended since
 		}
 		c.take(v)
+		c.session = in.Session
 		if v.Failure == nil {
 			c.late = nil
 		}
 		e.classChanged(c, v)
 	}
+	e.weigh(p)
 }
 
 // take replaces or changes what was said of the class.
@@ -252,7 +255,7 @@ func (v view) Verdict(job *cluster.Job, node cluster.NodeID) reconcile.Verdict {
 			if !out.Evicts {
 				out.By, out.Detail = p.name, r.Detail
 			}
-			out.Refused, out.Evicts = true, out.Evicts || r.Evicts
+			out.Refused, out.Evicts = true, out.Evicts || r.Evicts && p.trust == trusted
 		}
 	}
 	if out.Refused {

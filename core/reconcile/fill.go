@@ -193,6 +193,13 @@ func (d *decision) create(s *slot, why string, after *task) {
 		d.wakeIn(1) // the id is taken: the next turn makes it
 		return
 	}
+	if len(d.Changes) >= maxChanges {
+		d.wakeIn(1) // the next turn goes on
+		if s.was == nil {
+			s.Slot = nil // the slot is made together with its task
+		}
+		return
+	}
 	c := &d.job.Control
 	if s.SpecVersion == c.SpecVersion {
 		s.Version = c.Version

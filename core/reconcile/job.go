@@ -6,6 +6,9 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
+// maxChanges is about how many changes one decision makes, so that a turn can be committed at once. What is left follows in the next.
+const maxChanges = 2000
+
 // decision is one decision about one job.
 type decision struct {
 	View
@@ -113,6 +116,10 @@ func (d *decision) tellBy(t *task, to cluster.DesiredState, reason, by string, g
 	if t.told || !t.Desired.State.Before(to) {
 		return
 	}
+	if len(d.Changes) >= maxChanges {
+		d.wakeIn(1)
+		return
+	}
 	d.add(cluster.SetDesired{Task: t.ID, Desired: cluster.Desired{State: to, Reason: reason, By: by, Since: d.now, Grace: grace}})
 	t.told, t.up = true, false
 	if !t.Placed() {
@@ -157,9 +164,16 @@ func (d *decision) cutHistory(s *slot) {
 func leftovers(v View, name string, now cluster.Time) Result {
 	var r Result
 	for _, s := range v.Slots(name) {
+		if len(r.Changes) >= maxChanges {
+			break
+		}
 		r.add(cluster.RemoveSlot{Job: name, Key: s.Key})
 	}
 	for t := range v.TasksOf(name) {
+		if len(r.Changes) >= maxChanges {
+			r.wakeIn(1)
+			break
+		}
 		n := v.Node(t.Placement.Node)
 		switch {
 		case t.Dead() || t.ConditionOn(n).State != cluster.OK || !t.Placed():

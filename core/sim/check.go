@@ -91,7 +91,7 @@ func (w *World) Settled() []string {
 	}
 	for t := range st.Tasks() {
 		n := st.Node(t.Placement.Node)
-		phase := cluster.PhaseOf(t, n, len(st.TaskStalls(t)) > 0)
+		phase := cluster.PhaseOf(t, n, len(st.Waiting(t, w.now)) > 0)
 		switch {
 		case phase == cluster.PhaseRunning && !alive[t.ID]:
 			out = append(out, fmt.Sprintf("%s is said to run and does not", t.ID))

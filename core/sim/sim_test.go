@@ -211,3 +211,47 @@ func TestRestartOfTheDaemonChangesNothing(t *testing.T) {
 		t.Errorf("starts %d -> %d, web %d, log %d", starts, after, up(w, "web"), up(w, "log"))
 	}
 }
+
+func TestFirstAnswersThatWouldStopTooMuch(t *testing.T) {
+	w := newWorld(t, 4)
+	for _, n := range []string{"n1", "n2"} {
+		w.MustDo(engine.LabelNode{Node: n, Set: map[string]string{"disk": "ssd"}})
+	}
+	w.MustDo(engine.RunJob{Spec: job("db", 4, func(s *cluster.JobSpec) {
+		s.Plugins, s.MaxUnavailable = sim.Constraints("node.labels.disk == ssd"), cluster.Amount{Count: 4}
+	})})
+	if !w.RunUntil(5*time.Second, func() bool { return up(w, "db") == 4 }) {
+		t.Fatal("not up")
+	}
+	w.KillPlugin("constraint")
+	for _, n := range []string{"n1", "n2"} {
+		w.MustDo(engine.LabelNode{Node: n, Remove: []string{"disk"}})
+	}
+	for _, n := range []string{"n3", "n4"} {
+		w.MustDo(engine.LabelNode{Node: n, Set: map[string]string{"disk": "ssd"}})
+	}
+	w.Run(time.Second)
+	w.StartPlugin("constraint")
+	w.Run(5 * time.Second)
+	stalls := w.State().StallsOf(cluster.Subject{Kind: cluster.SubjectPlugin, ID: "constraint"})
+	if len(stalls) != 1 || stalls[0].Code != cluster.CodeMassEviction || up(w, "db") != 4 {
+		t.Fatalf("up %d, stalls %+v", up(w, "db"), stalls)
+	}
+	w.MustDo(engine.ConfirmPlugin{Plugin: "constraint"})
+	onTheOthers := func() bool {
+		n := 0
+		for x := range w.State().TasksOf("db") {
+			node := w.State().Node(x.Placement.Node)
+			if node != nil && node.Spec.Labels["disk"] == "ssd" && x.Up(node) {
+				n++
+			}
+		}
+		return n == 4
+	}
+	if !w.RunUntil(10*time.Second, onTheOthers) {
+		t.Error("did not move after they were confirmed")
+	}
+	if stalls := w.State().StallsOf(cluster.Subject{Kind: cluster.SubjectPlugin, ID: "constraint"}); len(stalls) != 0 {
+		t.Errorf("stalls left: %+v", stalls)
+	}
+}
