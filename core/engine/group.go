@@ -41,17 +41,30 @@ func (e *Engine) leaveGroup(t *cluster.Task) {
 	e.setStalls(e.work.StallsOf(groupSubject(key)), nil)
 }
 
+// one returns one of the group's tasks: what is the same in all of them can be read from it.
+func (g *group) one() *cluster.Task {
+	for _, t := range g.tasks {
+		return t
+	}
+	panic("group " + g.key + " has no task")
+}
+
 func groupSubject(key string) cluster.Subject {
 	return cluster.Subject{Kind: cluster.SubjectGroup, ID: key}
 }
 
-// placeGroup is the group as place sees it.
-func (e *Engine) placeGroup(g *group) place.Group {
-	tasks := slices.SortedFunc(maps.Values(g.tasks), func(a, b *cluster.Task) int {
+// sorted returns the group's tasks in the order in which they are placed.
+func (g *group) sorted() []*cluster.Task {
+	return slices.SortedFunc(maps.Values(g.tasks), func(a, b *cluster.Task) int {
 		return cmp.Or(cmp.Compare(a.CreatedRev, b.CreatedRev), compareKeys(a.Slot, b.Slot), cmp.Compare(a.ID, b.ID))
 	})
-	out := place.Group{Key: g.key, Job: g.job, Reserve: tasks[0].Reserve, Filters: e.filters(g.job), Tasks: tasks}
-	if ids := tasks[0].Nodes; len(ids) > 0 {
+}
+
+// placeGroup is the group as place sees it, without its tasks.
+func (e *Engine) placeGroup(g *group) place.Group {
+	one := g.one()
+	out := place.Group{Key: g.key, Job: g.job, Reserve: one.Reserve, Filters: e.filters(g.job)}
+	if ids := one.Nodes; len(ids) > 0 {
 		out.Nodes = []int{}
 		for _, id := range ids {
 			if i, ok := e.index[id]; ok {
@@ -81,6 +94,7 @@ func (e *Engine) place(now cluster.Time) {
 			continue
 		}
 		if pg := e.placeGroup(g); e.worthTrying(c, g, pg) {
+			pg.Tasks = g.sorted()
 			try = append(try, pg)
 		}
 		g.dirty = false

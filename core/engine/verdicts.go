@@ -24,10 +24,10 @@ func (e *Engine) pluginApplied(in PluginApplied) {
 		return
 	}
 	p.applied = in.Revision
-	var now place.Bitmap
+	now := place.NewBitmap(len(e.byIndex))
 	for i := range p.pending.All() {
 		if n := e.nodeAt(uint32(i)); n == nil || n.Seen.Latest(p.watches()) <= in.Revision {
-			now = now.With(i, true)
+			now.Set(i)
 		}
 	}
 	p.pending = p.pending.AndNot(now)
@@ -221,10 +221,10 @@ func (e *Engine) filter(p *pluginState, job string) (place.Filter, bool) {
 }
 
 func (e *Engine) allIndexes() place.Bitmap {
-	var b place.Bitmap
+	b := place.NewBitmap(len(e.byIndex))
 	for i, id := range e.byIndex {
 		if id != "" {
-			b = b.With(i, true)
+			b.Set(i)
 		}
 	}
 	return b
