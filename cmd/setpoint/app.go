@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
+)
+
+// app is what every command works with: its streams, the environment, and the global flags.
+type app struct {
+	in     io.Reader
+	out    io.Writer
+	errOut io.Writer
+	env    func(string) string
+
+	dataDir string
+	addr    string
+	output  string
+	noColor bool
+}
+
+// The forms of output.
+const (
+	outputTable = "table"
+	outputJSON  = "json"
+)
+
+// run executes one command line and returns its exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.errOut)
+	return report(a.errOut, root.ExecuteContext(ctx))
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "setpoint",
+		Short: "Keep what runs on a set of machines equal to what was asked for, and say why whenever that cannot be",
+		Long: `Setpoint keeps what runs on a set of machines equal to what was asked for, and says why whenever it cannot.
+
+Exit codes: 0 done, 1 error, 2 refused input, 3 stalled or timed out, 4 failed or rolled back.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          subcommandOnly,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.output != outputTable && a.output != outputJSON {
+				return refuse("It is table or json.", "unknown output %q", a.output)
+			}
+			return nil
+		},
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return refuse("`"+cmd.CommandPath()+" --help` shows what there is.", "%v", err)
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.dataDir, "data-dir", "", "the server's data `directory`, with address and credentials (SETPOINT_DATA_DIR; default ~/.setpoint)")
+	flags.StringVar(&a.addr, "addr", "", "the server's `address`, https://HOST:PORT or HOST:PORT (SETPOINT_ADDR; default: what the data directory says)")
+	flags.StringVarP(&a.output, "output", "o", outputTable, "table or json")
+	flags.BoolVar(&a.noColor, "no-color", false, "no colours (NO_COLOR)")
+	root.AddGroup(&cobra.Group{ID: "ask", Title: "Commands:"}, &cobra.Group{ID: "run", Title: "Daemons:"})
+	for _, cmd := range []*cobra.Command{
+		a.jobCommand(), a.taskCommand(), a.nodeCommand(), a.pluginCommand(), a.stallsCommand(), a.eventsCommand(), a.statusCommand(), a.tokenCommand(),
+		a.versionCommand(),
+	} {
+		cmd.GroupID = "ask"
+		root.AddCommand(cmd)
+	}
+	return root
+}
+
+// group returns a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: subcommandOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// subcommandOnly refuses words that are no command.
+func subcommandOnly(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "`" + cmd.CommandPath() + " --help` shows what there is."
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "Is `" + cmd.CommandPath() + " " + near[0] + "` meant?"
+	}
+	return refuse(hint, "unknown command %q for %q", args[0], cmd.CommandPath())
+}
+
+// takes is cobra.ExactArgs and the like with an error that says what is missing.
+func takes(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		usage := "Usage: " + cmd.UseLine()
+		switch {
+		case len(args) < least:
+			return refuse(usage, "%s: an argument is missing", cmd.CommandPath())
+		case most >= 0 && len(args) > most:
+			return refuse(usage, "%s: too many arguments: %q", cmd.CommandPath(), args[most])
+		}
+		return nil
+	}
+}
+
+func (a *app) json() bool { return a.output == outputJSON }
+
+// style is the style of text on w: coloured on terminals, unless that is not wanted.
+func (a *app) style(w io.Writer) console.Style {
+	return console.Style{Color: !a.noColor && a.env("NO_COLOR") == "" && a.env("TERM") != "dumb" && console.IsTerminal(w)}
+}
+
+// print writes a value as JSON, or by table if that is not wanted.
+func (a *app) print(value any, table func(w io.Writer, s console.Style)) error {
+	if !a.json() {
+		table(a.out, a.style(a.out))
+		return nil
+	}
+	return a.printJSON(value)
+}
+
+func (a *app) printJSON(value any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(value)
+}
+
+// printJSONLine prints a value as one line of JSON, for commands that go on.
+func (a *app) printJSONLine(value any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(value)
+}
+
+// progress returns the display of what is waited for; with JSON it goes beside the output.
+func (a *app) progress() *console.Progress {
+	if a.json() {
+		return console.NewProgress(a.errOut)
+	}
+	return console.NewProgress(a.out)
+}
+
+// waitFlag adds --wait. Zero: do not wait.
+func waitFlag(cmd *cobra.Command, limit *time.Duration, what string) {
+	cmd.Flags().DurationVar(limit, "wait", 0, "wait so `long` at most until "+what+" (exit code 3 if it takes longer)")
+}
+
+// interval is how often something that is waited for is looked at.
+const interval = 200 * time.Millisecond
+
+// errTimeout is returned by wait when its time is over.
+var errTimeout = errors.New("the time to wait is over")
+
+// wait calls look until it is done, fails, or the limit is over, which is errTimeout. A server that cannot be reached is waited for as well.
+func (a *app) wait(ctx context.Context, limit time.Duration, look func(context.Context) (done bool, err error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
+	defer cancel()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		done, err := look(ctx)
+		switch {
+		case ctx.Err() != nil && !done:
+			return context.Cause(ctx)
+		case err != nil && !unreachable(err):
+			return err
+		case done:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}

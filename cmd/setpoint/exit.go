@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"connectrpc.com/connect"
+
+	"github.com/setpointd/setpoint/client"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+)
+
+// The exit codes, which scripts rely on.
+const (
+	exitDone    = 0
+	exitError   = 1
+	exitRefused = 2 // what was asked for is wrong, or not allowed as things are
+	exitStalled = 3 // it cannot advance, or not within the time that was given
+	exitFailed  = 4 // it failed, or was rolled back
+)
+
+// failure is an error with what to do next and the code with which the command ends.
+type failure struct {
+	code int
+	text string
+	hint string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func refuse(hint, format string, args ...any) *failure {
+	return &failure{code: exitRefused, text: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// errShown ends a command with a code when all that is to be said was said already.
+type errShown int
+
+func (e errShown) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// report writes why a command ended and returns its exit code.
+func report(w io.Writer, err error) int {
+	var shown errShown
+	var f *failure
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &shown):
+		return int(shown)
+	case errors.As(err, &f):
+		fmt.Fprintln(w, "Error: "+err.Error())
+		if f.hint != "" {
+			fmt.Fprintln(w, "  "+f.hint)
+		}
+		return f.code
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(w, "Interrupted: what was asked for goes on.")
+		return exitError
+	}
+	fmt.Fprintln(w, "Error: "+err.Error())
+	return exitError
+}
+
+// unreachable reports whether a call got no answer from the server, so that it may be tried again.
+func unreachable(err error) bool {
+	code := connect.CodeOf(err)
+	return code == connect.CodeUnavailable || code == connect.CodeDeadlineExceeded
+}
+
+// refusal turns the error of a call into one for people.
+func refusal(s *server, err error) error {
+	var ce *connect.Error
+	if !errors.As(err, &ce) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	f := &failure{code: exitError, text: ce.Message()}
+	detail := client.Detail(err)
+	switch {
+	case detail != nil:
+		f.hint = asSentence(detail.GetHint())
+		if detail.GetCode() == "invalid" || detail.GetCode() == "refused" {
+			f.code = exitRefused
+		}
+		for _, p := range detail.GetProblems() {
+			f.text += "\n" + problemText(p)
+		}
+	case unreachable(err):
+		f.text = fmt.Sprintf("no answer from the server at %s: %s", s.Addr(), ce.Message())
+		f.hint = "Does it run? `setpoint dev` and `setpoint server` start one; --addr says where it is."
+	case ce.Code() == connect.CodeUnauthenticated || ce.Code() == connect.CodePermissionDenied:
+		f.hint = "--data-dir names the folder with a credential that may do this."
+	default:
+		f.hint = "`setpoint status` shows how the server is."
+	}
+	return &callError{f, err}
+}
+
+// asSentence begins a hint with a capital and ends it with a full stop, as hints are written here.
+func asSentence(hint string) string {
+	if hint == "" {
+		return ""
+	}
+	first, size := utf8.DecodeRuneInString(hint)
+	hint = string(unicode.ToUpper(first)) + hint[size:]
+	if !strings.HasSuffix(hint, ".") && !strings.HasSuffix(hint, "?") {
+		hint += "."
+	}
+	return hint
+}
+
+func problemText(p *apiv1.Problem) string {
+	text := "  " + p.GetSummary()
+	if p.GetPath() != "" {
+		text = "  " + p.GetPath() + ": " + p.GetSummary()
+	}
+	if p.GetDetail() != "" {
+		text += "\n    " + p.GetDetail()
+	}
+	return text
+}

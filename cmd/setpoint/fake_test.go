@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/datadir"
+	"github.com/setpointd/setpoint/core/pki"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+	"github.com/setpointd/setpoint/proto/setpoint/api/v1/apiv1connect"
+)
+
+// fakeServer answers what a test says, over TLS and with a data directory as a server writes it. A call that the test did not expect is unimplemented.
+type fakeServer struct {
+	apiv1connect.UnimplementedApiServiceHandler
+	dir datadir.Dir
+
+	mu       sync.Mutex // guards what follows
+	requests []any
+
+	status func() (*apiv1.GetStatusResponse, error)
+	job    func() (*apiv1.Job, error)
+	runJob func(*apiv1.RunJobRequest) (*apiv1.JobResponse, error)
+	node   func() *apiv1.Node
+	tasks  func(*apiv1.ListTasksRequest) *apiv1.ListTasksResponse
+	stalls []*apiv1.Stall
+	why    *apiv1.WhyTaskResponse
+	events []*apiv1.WatchEventsResponse
+}
+
+// newFake starts a fake server and writes its data directory.
+func newFake(t *testing.T) *fakeServer {
+	t.Helper()
+	f := &fakeServer{dir: datadir.Dir(t.TempDir())}
+	authority, err := pki.LoadOrCreateAuthority(f.dir.Authority(), "test", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.LoadOrIssue(f.dir.ServerPair(), time.Now(), pki.Identity{Role: pki.RoleServer, Name: "s1"}, "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := authority.LoadOrIssue(f.dir.AdminPair(), time.Now(), pki.Identity{Role: pki.RoleAdmin, Name: "admin"}); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(apiv1connect.NewApiServiceHandler(f))
+	s := &http.Server{Handler: mux, TLSConfig: pki.ServerTLS(pki.NewHolder(pair), authority.Certificate())}
+	var served sync.WaitGroup
+	served.Go(func() { _ = s.ServeTLS(listener, "", "") })
+	t.Cleanup(func() {
+		_ = s.Close()
+		served.Wait()
+	})
+	if err := f.dir.WriteAddress("https://" + listener.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// result is what a command did.
+type result struct {
+	code        int
+	out, errOut string
+}
+
+// run executes a command line against the server.
+func (f *fakeServer) run(t *testing.T, args ...string) result {
+	t.Helper()
+	return execute(t, "", append([]string{"--data-dir", string(f.dir)}, args...)...)
+}
+
+// execute executes a command line with an empty environment.
+func execute(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	a := &app{in: strings.NewReader(stdin), out: &out, errOut: &errOut, env: func(string) string { return "" }}
+	code := a.run(t.Context(), args)
+	return result{code, out.String(), errOut.String()}
+}
+
+func (f *fakeServer) note(req any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = append(f.requests, req)
+}
+
+func (f *fakeServer) noted() []any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests
+}
+
+// refused is an error as the server sends it.
+func refused(code connect.Code, message string, detail *apiv1.ErrorDetail) error {
+	err := connect.NewError(code, errorText(message))
+	if d, bad := connect.NewErrorDetail(detail); bad == nil {
+		err.AddDetail(d)
+	}
+	return err
+}
+
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
+
+func respond[T any](msg *T, err error) (*connect.Response[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(msg), nil
+}
+
+func (f *fakeServer) GetStatus(context.Context, *connect.Request[apiv1.GetStatusRequest]) (*connect.Response[apiv1.GetStatusResponse], error) {
+	return respond(f.status())
+}
+
+func (f *fakeServer) RunJob(_ context.Context, req *connect.Request[apiv1.RunJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
+	f.note(req.Msg)
+	return respond(f.runJob(req.Msg))
+}
+
+func (f *fakeServer) GetJob(context.Context, *connect.Request[apiv1.GetJobRequest]) (*connect.Response[apiv1.GetJobResponse], error) {
+	j, err := f.job()
+	return respond(&apiv1.GetJobResponse{Job: j}, err)
+}
+
+func (f *fakeServer) ListJobs(context.Context, *connect.Request[apiv1.ListJobsRequest]) (*connect.Response[apiv1.ListJobsResponse], error) {
+	j, err := f.job()
+	return respond(&apiv1.ListJobsResponse{Jobs: []*apiv1.Job{j}}, err)
+}
+
+func (f *fakeServer) StopJob(_ context.Context, req *connect.Request[apiv1.StopJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
+	f.note(req.Msg)
+	j, err := f.job()
+	return respond(&apiv1.JobResponse{Job: j, Changed: true}, err)
+}
+
+func (f *fakeServer) ScaleJob(_ context.Context, req *connect.Request[apiv1.ScaleJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
+	f.note(req.Msg)
+	j, err := f.job()
+	return respond(&apiv1.JobResponse{Job: j, Changed: true}, err)
+}
+
+func (f *fakeServer) RemoveJob(_ context.Context, req *connect.Request[apiv1.RemoveJobRequest]) (*connect.Response[apiv1.RemoveJobResponse], error) {
+	f.note(req.Msg)
+	return respond(&apiv1.RemoveJobResponse{}, nil)
+}
+
+func (f *fakeServer) ListTasks(_ context.Context, req *connect.Request[apiv1.ListTasksRequest]) (*connect.Response[apiv1.ListTasksResponse], error) {
+	return respond(f.tasks(req.Msg), nil)
+}
+
+func (f *fakeServer) WhyTask(context.Context, *connect.Request[apiv1.WhyTaskRequest]) (*connect.Response[apiv1.WhyTaskResponse], error) {
+	return respond(f.why, nil)
+}
+
+func (f *fakeServer) TaskLogs(_ context.Context, req *connect.Request[apiv1.TaskLogsRequest], stream *connect.ServerStream[apiv1.TaskLogsResponse]) error {
+	f.note(req.Msg)
+	for _, data := range []string{"one\ntw", "o\n"} {
+		if err := stream.Send(&apiv1.TaskLogsResponse{Data: []byte(data)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fakeServer) ListNodes(context.Context, *connect.Request[apiv1.ListNodesRequest]) (*connect.Response[apiv1.ListNodesResponse], error) {
+	return respond(&apiv1.ListNodesResponse{Nodes: []*apiv1.Node{f.node()}}, nil)
+}
+
+func (f *fakeServer) GetNode(context.Context, *connect.Request[apiv1.GetNodeRequest]) (*connect.Response[apiv1.NodeResponse], error) {
+	return respond(&apiv1.NodeResponse{Node: f.node()}, nil)
+}
+
+func (f *fakeServer) SetAvailability(_ context.Context, req *connect.Request[apiv1.SetAvailabilityRequest]) (*connect.Response[apiv1.NodeResponse], error) {
+	f.note(req.Msg)
+	return respond(&apiv1.NodeResponse{Node: f.node(), Changed: true}, nil)
+}
+
+func (f *fakeServer) LabelNode(_ context.Context, req *connect.Request[apiv1.LabelNodeRequest]) (*connect.Response[apiv1.NodeResponse], error) {
+	f.note(req.Msg)
+	return respond(&apiv1.NodeResponse{Node: f.node(), Changed: !req.Msg.GetDryRun(), Moves: []string{"web/1/5", "web/2/5"}}, nil)
+}
+
+func (f *fakeServer) DecommissionNode(_ context.Context, req *connect.Request[apiv1.DecommissionNodeRequest]) (*connect.Response[apiv1.NodeResponse], error) {
+	f.note(req.Msg)
+	if !req.Msg.GetForce() {
+		return nil, refused(connect.CodeFailedPrecondition, "node n1 is not down", &apiv1.ErrorDetail{Code: "refused", Hint: "use --force"})
+	}
+	return respond(&apiv1.NodeResponse{Node: f.node(), Changed: true}, nil)
+}
+
+// ListStalls gives one stall a page.
+func (f *fakeServer) ListStalls(_ context.Context, req *connect.Request[apiv1.ListStallsRequest]) (*connect.Response[apiv1.ListStallsResponse], error) {
+	i := len(req.Msg.GetPageToken())
+	if i >= len(f.stalls) {
+		return respond(&apiv1.ListStallsResponse{}, nil)
+	}
+	next := ""
+	if i+1 < len(f.stalls) {
+		next = strings.Repeat("x", i+1)
+	}
+	return respond(&apiv1.ListStallsResponse{Stalls: f.stalls[i : i+1], NextPageToken: next}, nil)
+}
+
+func (f *fakeServer) WatchEvents(_ context.Context, req *connect.Request[apiv1.WatchEventsRequest], stream *connect.ServerStream[apiv1.WatchEventsResponse]) error {
+	f.note(req.Msg)
+	for _, e := range f.events {
+		if err := stream.Send(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fakeServer) CreateToken(_ context.Context, req *connect.Request[apiv1.CreateTokenRequest]) (*connect.Response[apiv1.CreateTokenResponse], error) {
+	f.note(req.Msg)
+	return respond(&apiv1.CreateTokenResponse{Token: &apiv1.Token{Id: "abc", Role: req.Msg.GetRole()}, Text: "SPJT-1-x-y"}, nil)
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/setpointd/setpoint/client"
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// verdict is what a look at a job says to somebody who waits for it.
+type verdict uint8
+
+const (
+	pending verdict = iota
+	done
+	failed
+)
+
+// judgement tells whether a job is as was asked for with its given version; for failed also why.
+type judgement func(j *apiv1.Job, version uint64) (v verdict, why string)
+
+// pausedByOperator is what the update of a job says that somebody paused; it is then not a failure.
+const pausedByOperator = "paused by an operator"
+
+// running wants every slot to run the version, and the update to it to be over.
+func running(j *apiv1.Job, version uint64) (verdict, string) {
+	u := j.GetUpdate()
+	if j.GetVersion() > version {
+		return superseded(j, version)
+	}
+	if u.GetTo() == version {
+		switch u.GetState() {
+		case string(cluster.Updating):
+			return pending, ""
+		case string(cluster.UpdatePaused):
+			if u.GetMessage() != pausedByOperator {
+				return pausedUpdate(u)
+			}
+			return pending, ""
+		case string(cluster.UpdateCancelled):
+			return failed, fmt.Sprintf("the update to version %d was cancelled", version)
+		}
+	}
+	switch j.GetState() {
+	case "running", "complete", "empty":
+		return done, ""
+	case "failed":
+		return failed, "it ended, and not well"
+	case "stopping", "stopped":
+		return failed, "it was stopped meanwhile"
+	}
+	return onlyHeld(j), ""
+}
+
+// pausedUpdate tells an update that failed from one that failed and is about to be rolled back.
+func pausedUpdate(u *apiv1.Update) (verdict, string) {
+	if strings.HasPrefix(u.GetMessage(), "rolling back: ") {
+		return pending, ""
+	}
+	return failed, fmt.Sprintf("the update to version %d is paused: %s", u.GetTo(), u.GetMessage())
+}
+
+// superseded says what became of a version that is no longer the newest.
+func superseded(j *apiv1.Job, version uint64) (verdict, string) {
+	for _, v := range j.GetVersions() {
+		if v.GetVersion() != version+1 {
+			continue
+		}
+		if !strings.HasPrefix(v.GetReason(), cluster.AutoRollback) {
+			break
+		}
+		if u := j.GetUpdate(); u.GetState() == string(cluster.Updating) && u.GetRollback() {
+			return pending, ""
+		}
+		return failed, fmt.Sprintf("version %d failed and was rolled back: %s", version, strings.TrimPrefix(v.GetReason(), cluster.AutoRollback))
+	}
+	return failed, fmt.Sprintf("version %d was replaced by version %d meanwhile", version, j.GetVersion())
+}
+
+// onlyHeld is done if all that is missing are slots that are held because their nodes cannot be used now; these come back by themselves.
+func onlyHeld(j *apiv1.Job) verdict {
+	if len(j.GetSlots()) == 0 {
+		return pending
+	}
+	for _, s := range j.GetSlots() {
+		if !s.GetUnwanted() && !s.GetUp() && !s.GetDone() && s.GetHeld() == "" {
+			return pending
+		}
+	}
+	for _, s := range j.GetStalls() {
+		if !strings.HasPrefix(s.GetCode(), "node_") {
+			return pending
+		}
+	}
+	return done
+}
+
+// scaled wants surplus tasks to have been seen to stop, besides.
+func scaled(j *apiv1.Job, version uint64) (verdict, string) {
+	v, why := running(j, version)
+	if v == done && j.GetCounts().GetStopping() > 0 {
+		return pending, ""
+	}
+	return v, why
+}
+
+// stopped wants every task to have been seen to stop.
+func stopped(j *apiv1.Job, _ uint64) (verdict, string) {
+	switch j.GetState() {
+	case "stopped":
+		return done, ""
+	case "stopping":
+		return pending, ""
+	}
+	return failed, "it was started again meanwhile"
+}
+
+// follow shows how far a job has come until it is as was asked for, and returns it as it is then. What went wrong is written.
+func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, limit time.Duration, judge judgement) (*apiv1.Job, error) {
+	version, outcome, why := j.GetVersion(), pending, ""
+	progress := a.progress()
+	empty := 0
+	err := a.wait(ctx, limit, func(ctx context.Context) (bool, error) {
+		got, err := ask(ctx, s, s.GetJob, &apiv1.GetJobRequest{Job: j.GetName()})
+		if err != nil {
+			if client.IsNotFound(err) {
+				return false, &failure{code: exitFailed, text: fmt.Sprintf("job %s was removed meanwhile", j.GetName()), hint: "`setpoint events` shows who did what."}
+			}
+			return false, err
+		}
+		j = got.GetJob()
+		progress.Show(jobLine(j))
+		outcome, why = judge(j, version)
+		// That no slot is wanted is believed once the plugins had time to say otherwise.
+		if outcome == done && j.GetState() == "empty" {
+			empty++
+			return empty > 5, nil
+		}
+		return outcome != pending, nil
+	})
+	progress.End()
+	switch {
+	case errors.Is(err, errTimeout):
+		a.writeOverdue(j, limit)
+		return j, errShown(exitStalled)
+	case err != nil:
+		return j, err
+	case outcome == failed:
+		a.writeFailed(ctx, s, j, why)
+		return j, errShown(exitFailed)
+	}
+	if !a.json() {
+		fmt.Fprintln(a.out, jobEnd(a.style(a.out), j))
+	}
+	return j, nil
+}
+
+// followAll follows several jobs one after another within one limit, and prints them with JSON. The exit code is the highest.
+func (a *app) followAll(ctx context.Context, s *server, changes []*apiv1.JobResponse, limit time.Duration, judge judgement) error {
+	end := time.Now().Add(limit)
+	var worst errShown
+	for _, res := range changes {
+		j, err := a.follow(ctx, s, res.GetJob(), max(time.Until(end), time.Millisecond), judge)
+		var shown errShown
+		switch {
+		case errors.As(err, &shown):
+			worst = max(worst, shown)
+		case err != nil:
+			return err
+		}
+		res.Job = j
+	}
+	if a.json() {
+		if err := a.printChanges(changes); err != nil {
+			return err
+		}
+	}
+	if worst != exitDone {
+		return worst
+	}
+	return nil
+}
+
+// jobEnd says how a job is once it is as was asked for.
+func jobEnd(style console.Style, j *apiv1.Job) string {
+	c := j.GetCounts()
+	text := fmt.Sprintf("%s: version %d %s", j.GetName(), j.GetVersion(), jobState(style, j.GetState()))
+	if j.GetState() != "stopped" {
+		text += ", " + fmt.Sprintf("%d/%d up", c.GetUp()+c.GetDone(), c.GetWanted())
+	}
+	if c.GetLimited() || j.GetState() == "empty" {
+		text += fmt.Sprintf(", %d eligible of %d", c.GetEligible(), c.GetEligibleOf())
+	}
+	if held := c.GetHeld(); held > 0 {
+		text += fmt.Sprintf(", %d held", held)
+	}
+	return text
+}
+
+// jobLine is one line about how far a job has come.
+func jobLine(j *apiv1.Job) string {
+	c, u := j.GetCounts(), j.GetUpdate()
+	line := fmt.Sprintf("%s: version %d %s, %d/%d up", j.GetName(), j.GetVersion(), j.GetState(), c.GetUp()+c.GetDone(), c.GetWanted())
+	if u.GetState() == string(cluster.Updating) {
+		line += fmt.Sprintf(", %d of %d moved", u.GetMoved(), u.GetTotal())
+	}
+	if c.GetStopping() > 0 {
+		line += fmt.Sprintf(", %d stopping", c.GetStopping())
+	}
+	if c.GetStalled() > 0 {
+		line += fmt.Sprintf(", %d stalled", c.GetStalled())
+	}
+	return line
+}
+
+// writeOverdue says what a job waits for that did not become what was asked for in time.
+func (a *app) writeOverdue(j *apiv1.Job, limit time.Duration) {
+	style := a.style(a.errOut)
+	fmt.Fprintf(a.errOut, "Not done after %s: %s\n", limit.Round(100*time.Millisecond), jobLine(j))
+	writeStalls(a.errOut, style, time.Now(), j.GetStalls())
+	hint := "It goes on; `setpoint job inspect %s` shows how it is.\n"
+	if len(j.GetStalls()) > 0 {
+		hint = "It goes on by itself once the cause is gone; `setpoint job why %s` shows each node with each reason.\n"
+	}
+	fmt.Fprintf(a.errOut, hint, j.GetName())
+}
+
+// writeFailed says why a job failed, with the tasks that did not end well.
+func (a *app) writeFailed(ctx context.Context, s *server, j *apiv1.Job, why string) {
+	style := a.style(a.errOut)
+	fmt.Fprintln(a.errOut, style.Red("Failed: ")+j.GetName()+": "+why)
+	if all, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: j.GetName(), All: true}); err == nil {
+		a.writeTasks(a.errOut, style, badTasks(all))
+	}
+	writeStalls(a.errOut, style, time.Now(), j.GetStalls())
+	fmt.Fprintf(a.errOut, "`setpoint task logs ID` shows what a task printed, `setpoint job inspect %s` how the job is.\n", j.GetName())
+}
+
+// badTasks returns the tasks that did not end well, newest first, a few of them.
+func badTasks(all []*apiv1.Task) []*apiv1.Task {
+	var bad []*apiv1.Task
+	for _, t := range all {
+		if s := t.GetObserved().GetState(); s == cluster.Failed.String() || s == cluster.Rejected.String() {
+			bad = append(bad, t)
+		}
+	}
+	slices.SortStableFunc(bad, func(a, b *apiv1.Task) int { return timeOf(b.GetCreated()).Compare(timeOf(a.GetCreated())) })
+	return bad[:min(len(bad), 5)]
+}

@@ -1,0 +1,393 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/setpointd/setpoint/client"
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/view"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+)
+
+func (a *app) jobCommand() *cobra.Command {
+	return group("job", "Run jobs, change them, and see how they are",
+		a.jobRun(), a.jobValidate(), a.jobList(), a.jobInspect(), a.jobWhy(), a.jobStop(), a.jobKill(), a.jobStart(), a.jobRestart(), a.jobScale(),
+		a.jobRollback(), a.jobUpdate("pause", "Pause a job's update: no further slot moves"),
+		a.jobUpdate("resume", "Go on with a paused update"),
+		a.jobUpdate("cancel", "End a job's update: slots keep the version that they have"),
+		a.jobRemove())
+}
+
+func (a *app) jobList() *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List jobs", Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			jobs, err := pages(func(token string) (*apiv1.ListJobsResponse, error) {
+				return ask(cmd.Context(), s, s.ListJobs, &apiv1.ListJobsRequest{PageToken: token})
+			}, func(r *apiv1.ListJobsResponse) ([]*apiv1.Job, string) { return r.GetJobs(), r.GetNextPageToken() })
+			if err != nil {
+				return err
+			}
+			return a.print(view.OfJobs(jobs), func(w io.Writer, style console.Style) {
+				now := time.Now()
+				table := console.NewTable("NAME", "TYPE", "STATE", "UP", "VERSION", "STALLS", "CHANGED")
+				for _, j := range jobs {
+					stalls := ""
+					if n := len(j.GetStalls()); n > 0 {
+						stalls = style.Red(fmt.Sprint(n))
+					}
+					table.Row(j.GetName(), j.GetType(), jobState(style, j.GetState()), upOf(j), fmt.Sprint(j.GetVersion()), stalls, ago(now, j.GetChanged()))
+				}
+				table.Write(w, style)
+			})
+		},
+	}
+}
+
+// upOf says how many of a job's wanted slots are as they should be.
+func upOf(j *apiv1.Job) string {
+	c := j.GetCounts()
+	text := fmt.Sprintf("%d/%d", c.GetUp()+c.GetDone(), c.GetWanted())
+	if c.GetLimited() && c.GetEligible() < c.GetEligibleOf() {
+		text += fmt.Sprintf(" (%d eligible of %d)", c.GetEligible(), c.GetEligibleOf())
+	}
+	return text
+}
+
+func jobState(style console.Style, state string) string {
+	switch state {
+	case "running", "complete":
+		return style.Green(state)
+	case "stalled", "failed", "paused":
+		return style.Red(state)
+	case "starting", "updating", "stopping":
+		return style.Yellow(state)
+	}
+	return state
+}
+
+func (a *app) jobInspect() *cobra.Command {
+	return &cobra.Command{
+		Use: "inspect NAME", Short: "Show all of a job: its slots, tasks, update, versions and what it waits for", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			res, err := ask(cmd.Context(), s, s.GetJob, &apiv1.GetJobRequest{Job: args[0]})
+			if err != nil {
+				return err
+			}
+			return a.print(view.OfJob(res.GetJob()), func(w io.Writer, style console.Style) { writeJob(w, style, time.Now(), res.GetJob()) })
+		},
+	}
+}
+
+func writeJob(w io.Writer, style console.Style, now time.Time, j *apiv1.Job) {
+	fields := console.NewTable(style.Bold(j.GetName()), j.GetType()+", version "+fmt.Sprint(j.GetVersion()))
+	fields.Row("state", jobState(style, j.GetState()))
+	fields.Row("up", upOf(j))
+	if u := j.GetUpdate(); u != nil {
+		fields.Row("update", updateText(u))
+	}
+	fields.Row("changed", ago(now, j.GetChanged())+" ago")
+	fields.Write(w, console.Style{})
+	if len(j.GetSlots()) > 0 {
+		fmt.Fprintln(w)
+		table := console.NewTable("SLOT", "VERSION", "STATE", "FOR", "RESTARTS", "TASK")
+		for _, s := range j.GetSlots() {
+			state, since := slotState(style, s)
+			table.Row(s.GetKey(), fmt.Sprint(s.GetVersion()), state, console.Since(now, since), fmt.Sprint(s.GetRestarts()), s.GetTask())
+		}
+		table.Write(w, style)
+	}
+	if len(j.GetVersions()) > 0 {
+		fmt.Fprintln(w)
+		table := console.NewTable("VERSION", "MADE", "WHY")
+		for _, v := range j.GetVersions() {
+			table.Row(fmt.Sprint(v.GetVersion()), ago(now, v.GetCreated())+" ago", v.GetReason())
+		}
+		table.Write(w, style)
+	}
+	writeStalls(w, style, now, j.GetStalls())
+}
+
+func slotState(style console.Style, s *apiv1.Slot) (string, time.Time) {
+	switch {
+	case s.GetUnwanted():
+		return "unwanted", time.Time{}
+	case s.GetHeld() != "":
+		return style.Yellow("held: " + s.GetHeld()), timeOf(s.GetNotUpSince())
+	case s.GetDone():
+		return style.Green("done"), time.Time{}
+	case s.GetUp():
+		return style.Green("up"), timeOf(s.GetUpSince())
+	}
+	return style.Yellow("not up: " + s.GetNotUpWhy()), timeOf(s.GetNotUpSince())
+}
+
+func updateText(u *apiv1.Update) string {
+	text := fmt.Sprintf("%s, version %d to %d, %d of %d moved", u.GetState(), u.GetFrom(), u.GetTo(), u.GetMoved(), u.GetTotal())
+	if u.GetFailures() > 0 {
+		text += fmt.Sprintf(", %d failed", u.GetFailures())
+	}
+	if u.GetMessage() != "" {
+		text += " (" + u.GetMessage() + ")"
+	}
+	return text
+}
+
+// change runs a command about a job and, if wait is not 0, waits until the job is as was asked for.
+func (a *app) change(ctx context.Context, wait time.Duration, call func(*server) (*apiv1.JobResponse, error), done judgement) error {
+	s, err := a.connect()
+	if err != nil {
+		return err
+	}
+	res, err := call(s)
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		return a.followAll(ctx, s, []*apiv1.JobResponse{res}, wait, done)
+	}
+	return a.print(view.OfJobChange(res), func(w io.Writer, style console.Style) {
+		j := res.GetJob()
+		if !res.GetChanged() {
+			fmt.Fprintf(w, "%s: nothing to change (%s)\n", j.GetName(), jobState(style, j.GetState()))
+			return
+		}
+		fmt.Fprintf(w, "%s: version %d, %s\n", j.GetName(), j.GetVersion(), jobState(style, j.GetState()))
+	})
+}
+
+func (a *app) jobStop() *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "stop NAME", Short: "Stop a job's tasks and keep the job; `job start` takes it back", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
+				return ask(cmd.Context(), s, s.StopJob, &apiv1.StopJobRequest{Job: args[0]})
+			}, stopped)
+		},
+	}
+	waitFlag(cmd, &wait, "every task was seen to stop")
+	return cmd
+}
+
+func (a *app) jobKill() *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "kill NAME", Short: "Stop a job's tasks without giving them time, and keep the job", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
+				return ask(cmd.Context(), s, s.StopJob, &apiv1.StopJobRequest{Job: args[0], Grace: durationpb.New(0)})
+			}, stopped)
+		},
+	}
+	waitFlag(cmd, &wait, "every task was seen to stop")
+	return cmd
+}
+
+func (a *app) jobStart() *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "start NAME", Short: "Start a job that was stopped", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
+				return ask(cmd.Context(), s, s.StartJob, &apiv1.StartJobRequest{Job: args[0]})
+			}, running)
+		},
+	}
+	waitFlag(cmd, &wait, "it runs")
+	return cmd
+}
+
+func (a *app) jobRestart() *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "restart NAME", Short: "Replace every task, at the pace of the job's update section", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
+				return ask(cmd.Context(), s, s.RestartJob, &apiv1.RestartJobRequest{Job: args[0]})
+			}, running)
+		},
+	}
+	waitFlag(cmd, &wait, "every task was replaced")
+	return cmd
+}
+
+func (a *app) jobScale() *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "scale NAME COUNT", Short: "Change how many slots a job has", Args: takes(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			count, err := number(args[1], "COUNT")
+			if err != nil {
+				return err
+			}
+			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
+				return ask(cmd.Context(), s, s.ScaleJob, &apiv1.ScaleJobRequest{Job: args[0], Count: count})
+			}, scaled)
+		},
+	}
+	waitFlag(cmd, &wait, "new tasks run and surplus ones were seen to stop")
+	return cmd
+}
+
+func (a *app) jobRollback() *cobra.Command {
+	var wait time.Duration
+	var to uint64
+	cmd := &cobra.Command{
+		Use: "rollback NAME", Short: "Go back to an earlier version of a job", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
+				return ask(cmd.Context(), s, s.RollbackJob, &apiv1.RollbackJobRequest{Job: args[0], To: to})
+			}, running)
+		},
+	}
+	cmd.Flags().Uint64Var(&to, "to", 0, "the `version`; `setpoint job inspect` shows them (default: the one before the current)")
+	waitFlag(cmd, &wait, "it runs")
+	return cmd
+}
+
+func (a *app) jobUpdate(action, short string) *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: action + " NAME", Short: short, Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
+				return ask(cmd.Context(), s, s.ControlUpdate, &apiv1.ControlUpdateRequest{Job: args[0], Action: action})
+			}, running)
+		},
+	}
+	if action == "resume" {
+		waitFlag(cmd, &wait, "the update is complete")
+	}
+	return cmd
+}
+
+func (a *app) jobRemove() *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "rm NAME", Aliases: []string{"remove"}, Short: "Stop a job's tasks and forget the job", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			if _, err := ask(cmd.Context(), s, s.RemoveJob, &apiv1.RemoveJobRequest{Job: args[0]}); err != nil {
+				return err
+			}
+			if wait > 0 {
+				if err := a.awaitGone(cmd.Context(), s, args[0], wait); err != nil {
+					return err
+				}
+			}
+			return a.print(map[string]any{"name": args[0], "removed": true}, func(w io.Writer, _ console.Style) {
+				fmt.Fprintf(w, "%s: removed\n", args[0])
+			})
+		},
+	}
+	waitFlag(cmd, &wait, "its tasks were seen to stop")
+	return cmd
+}
+
+// awaitGone waits until nothing of a removed job runs.
+func (a *app) awaitGone(ctx context.Context, s *server, job string, limit time.Duration) error {
+	progress := a.progress()
+	var left []*apiv1.Task
+	err := a.wait(ctx, limit, func(ctx context.Context) (bool, error) {
+		tasks, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: job})
+		if err != nil {
+			return false, err
+		}
+		if left = tasks; len(left) > 0 {
+			progress.Show(fmt.Sprintf("%s: %s stopping", job, console.Count(int64(len(left)), "task")))
+		}
+		return len(left) == 0, nil
+	})
+	progress.End()
+	if errors.Is(err, errTimeout) {
+		w, style := a.errOut, a.style(a.errOut)
+		fmt.Fprintf(w, "%s: removed; after %s these have not been seen to stop:\n", job, limit)
+		a.writeTasks(w, style, left)
+		return errShown(exitStalled)
+	}
+	return err
+}
+
+func (a *app) jobWhy() *cobra.Command {
+	return &cobra.Command{
+		Use: "why NAME", Short: "Show everything that a job waits for, with each node and each reason", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			res, err := ask(cmd.Context(), s, s.GetJob, &apiv1.GetJobRequest{Job: args[0]})
+			if err != nil {
+				return err
+			}
+			whys, err := whysOf(cmd.Context(), s, args[0])
+			if err != nil {
+				return err
+			}
+			j := res.GetJob()
+			out := view.JobWhy{Job: j.GetName(), State: j.GetState(), Stalls: view.OfStalls(j.GetStalls()), Tasks: []view.Why{}}
+			for _, why := range whys {
+				out.Tasks = append(out.Tasks, view.OfWhy(why))
+			}
+			return a.print(out, func(w io.Writer, style console.Style) {
+				fmt.Fprintf(w, "%s: %s, %s up\n", j.GetName(), jobState(style, j.GetState()), upOf(j))
+				if len(j.GetStalls()) == 0 {
+					fmt.Fprintln(w, "It waits for nothing.")
+				}
+				writeStalls(w, style, time.Now(), j.GetStalls())
+				for _, why := range whys {
+					fmt.Fprintln(w)
+					writeWhy(w, style, why)
+				}
+			})
+		},
+	}
+}
+
+// whysOf asks for each task of a job that waits for a node; of those that wait for the same only the first is kept.
+func whysOf(ctx context.Context, s *server, job string) ([]*apiv1.WhyTaskResponse, error) {
+	tasks, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: job})
+	if err != nil {
+		return nil, err
+	}
+	var out []*apiv1.WhyTaskResponse
+	seen := map[string]bool{}
+	for _, t := range tasks {
+		key := fmt.Sprint(t.GetJobVersion())
+		for _, stall := range t.GetStalls() {
+			key += "|" + stall.GetSource() + stall.GetCode() + stall.GetMessage()
+		}
+		if t.GetNodeId() != "" || len(t.GetStalls()) == 0 || seen[key] {
+			continue
+		}
+		seen[key] = true
+		why, err := ask(ctx, s, s.WhyTask, &apiv1.WhyTaskRequest{Task: t.GetId()})
+		switch {
+		case client.IsNotFound(err):
+			continue // it has ended since
+		case err != nil:
+			return nil, err
+		}
+		out = append(out, why)
+	}
+	return out, nil
+}

@@ -1,0 +1,33 @@
+// Command setpoint is all of Setpoint in one binary: the server, the agent, the plugins that come along, the shim that stands beside each process task, and
+// the commands with which people and programs ask a server.
+//
+// Each command has a file of its own. What they share is in app.go (streams and global flags), connect.go (finding and calling a server), wait.go and exit.go;
+// the daemon is put together in internal/daemon.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/setpointd/setpoint/agent/driver/process"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// shimCommand is the first argument with which the process driver executes this binary as a task's shim. It is looked at before anything else, since what the
+// commands need costs memory and a shim's is paid once per task.
+const shimCommand = "shim"
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == shimCommand {
+		os.Exit(process.ShimMain(os.Args[2:]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	a := &app{in: os.Stdin, out: os.Stdout, errOut: os.Stderr, env: os.Getenv}
+	code := a.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/view"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+	setpointv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/v1"
+)
+
+func (a *app) nodeCommand() *cobra.Command {
+	return group("node", "See nodes, label them, empty them, and take them out",
+		a.nodeList(), a.nodeInspect(), a.nodeLabel(), a.nodeDrain(), a.nodeActivate(), a.nodePause(), a.nodeDecommission(), a.nodeConfirmDown(), a.nodeRemove())
+}
+
+func (a *app) nodeList() *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List nodes", Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			nodes, err := pages(func(token string) (*apiv1.ListNodesResponse, error) {
+				return ask(cmd.Context(), s, s.ListNodes, &apiv1.ListNodesRequest{PageToken: token})
+			}, func(r *apiv1.ListNodesResponse) ([]*apiv1.Node, string) { return r.GetNodes(), r.GetNextPageToken() })
+			if err != nil {
+				return err
+			}
+			slices.SortStableFunc(nodes, func(a, b *apiv1.Node) int { return strings.Compare(a.GetName(), b.GetName()) })
+			return a.print(view.OfNodes(nodes), func(w io.Writer, style console.Style) {
+				table := console.NewTable("NAME", "STATE", "FOR", "AVAILABILITY", "TASKS", "CPU USED", "MEMORY USED", "LABELS")
+				for _, n := range nodes {
+					used, capacity := n.GetUsed(), n.GetCapacity()
+					table.Row(n.GetName(), nodeState(style, n), ago(time.Now(), n.GetSince()), availability(style, n), fmt.Sprint(n.GetTasks()),
+						console.CPU(used.GetMilliCpu())+" of "+console.CPU(capacity.GetMilliCpu()),
+						console.Bytes(used.GetMemoryBytes())+" of "+console.Bytes(capacity.GetMemoryBytes()), pairs(n.GetLabels()))
+				}
+				table.Write(w, style)
+			})
+		},
+	}
+}
+
+func nodeState(style console.Style, n *apiv1.Node) string {
+	switch {
+	case n.GetDecommissioned():
+		return style.Faint("decommissioned")
+	case n.GetState() == "ready":
+		return style.Green(n.GetState())
+	case n.GetState() == "down":
+		return style.Red(n.GetState())
+	}
+	return style.Yellow(n.GetState())
+}
+
+func availability(style console.Style, n *apiv1.Node) string {
+	if n.GetDrain().GetState() != "" {
+		return style.Yellow(drainText(n))
+	}
+	if n.GetAvailability() != "active" {
+		return style.Yellow(n.GetAvailability())
+	}
+	return n.GetAvailability()
+}
+
+// drainText says how far a drain has come.
+func drainText(n *apiv1.Node) string {
+	d := n.GetDrain()
+	switch {
+	case d.GetState() == "drained" && d.GetLost() > 0:
+		return fmt.Sprintf("drained, %d lost, not confirmed", d.GetLost())
+	case d.GetState() == "drained":
+		return "drained"
+	}
+	return fmt.Sprintf("draining (%d left)", d.GetLeft())
+}
+
+func (a *app) nodeInspect() *cobra.Command {
+	return &cobra.Command{
+		Use: "inspect NAME", Short: "Show all of a node", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			res, err := ask(cmd.Context(), s, s.GetNode, &apiv1.GetNodeRequest{Node: args[0]})
+			if err != nil {
+				return err
+			}
+			return a.print(view.OfNode(res.GetNode()), func(w io.Writer, style console.Style) { writeNode(w, style, time.Now(), res.GetNode()) })
+		},
+	}
+}
+
+func writeNode(w io.Writer, style console.Style, now time.Time, n *apiv1.Node) {
+	d := n.GetDescription()
+	rows := console.NewTable(style.Bold(n.GetName()), nodeState(style, n)+" for "+ago(now, n.GetSince()))
+	rows.Row("id", n.GetId())
+	rows.Row("availability", availability(style, n))
+	rows.Row("labels", pairs(n.GetLabels()))
+	rows.Row("used", resourcesText(n.GetUsed()))
+	rows.Row("free", resourcesText(n.GetFree()))
+	rows.Row("capacity", resourcesText(n.GetCapacity()))
+	rows.Row("tasks", fmt.Sprint(n.GetTasks()))
+	for _, p := range n.GetPorts() {
+		rows.Row(fmt.Sprintf("port %d", p.GetNumber()), p.GetName())
+	}
+	rows.Row("host", sentence(d.GetHostname(), d.GetOs()+"/"+d.GetArch(), strings.Join(d.GetAddresses(), " ")))
+	rows.Row("drivers", strings.Join(d.GetDrivers(), " "))
+	rows.Row("attributes", pairs(d.GetAttributes()))
+	rows.Row("agent", d.GetVersion())
+	rows.Row("joined", ago(now, n.GetJoined())+" ago")
+	rows.Write(w, console.Style{})
+	writeStalls(w, style, now, n.GetStalls())
+}
+
+func resourcesText(r *setpointv1.Resources) string {
+	text := console.CPU(r.GetMilliCpu()) + " cpu, " + console.Bytes(r.GetMemoryBytes())
+	for name, n := range r.GetUnits() {
+		text += fmt.Sprintf(", %d %s", n, name)
+	}
+	return text
+}
+
+func (a *app) nodeLabel() *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use: "label NAME KEY=VALUE… KEY-…", Short: "Set labels of a node, and remove those that are written with a dash behind", Args: takes(2, -1),
+		Long: `Sets labels of a node, and removes those that are written with a dash behind.
+
+Running tasks whose job's constraints the node no longer meets move, within their job's budget; the command says which.`,
+		Example: "  setpoint node label n2 disk=ssd\n  setpoint node label n2 disk-",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := &apiv1.LabelNodeRequest{Node: args[0], Set: map[string]string{}, DryRun: dryRun}
+			for _, arg := range args[1:] {
+				key, value, set := strings.Cut(arg, "=")
+				remove, isRemoval := strings.CutSuffix(arg, "-")
+				switch {
+				case set:
+					req.Set[key] = value
+				case isRemoval && remove != "":
+					req.Remove = append(req.Remove, remove)
+				default:
+					return refuse("KEY=VALUE sets a label, KEY- removes it.", "bad label %q", arg)
+				}
+			}
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			res, err := ask(cmd.Context(), s, s.LabelNode, req)
+			if err != nil {
+				return err
+			}
+			return a.print(view.OfNodeChange(res), func(w io.Writer, style console.Style) { writeLabels(w, style, res, dryRun) })
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say which running tasks would move")
+	return cmd
+}
+
+func writeLabels(w io.Writer, style console.Style, res *apiv1.NodeResponse, dryRun bool) {
+	n, moves := res.GetNode(), res.GetMoves()
+	switch {
+	case dryRun:
+		fmt.Fprintf(w, "%s: nothing was changed\n", n.GetName())
+	case !res.GetChanged():
+		fmt.Fprintf(w, "%s: nothing to change\n", n.GetName())
+	default:
+		fmt.Fprintf(w, "%s: %s\n", n.GetName(), pairs(n.GetLabels()))
+	}
+	if len(moves) > 0 {
+		word := "moves"
+		if dryRun {
+			word = "would move"
+		}
+		fmt.Fprintln(w, style.Yellow(fmt.Sprintf("%s %s: %s", word, console.Count(int64(len(moves)), "running task"), strings.Join(moves, ", "))))
+	}
+}
+
+func (a *app) setAvailability(ctx context.Context, req *apiv1.SetAvailabilityRequest) error {
+	s, err := a.connect()
+	if err != nil {
+		return err
+	}
+	res, err := ask(ctx, s, s.SetAvailability, req)
+	if err != nil {
+		return err
+	}
+	return a.printNode(res)
+}
+
+func (a *app) printNode(res *apiv1.NodeResponse) error {
+	return a.print(view.OfNodeChange(res), func(w io.Writer, style console.Style) {
+		n := res.GetNode()
+		if !res.GetChanged() {
+			fmt.Fprintf(w, "%s: nothing to change (%s)\n", n.GetName(), availability(style, n))
+			return
+		}
+		fmt.Fprintf(w, "%s: %s\n", n.GetName(), availability(style, n))
+	})
+}
+
+func (a *app) nodeActivate() *cobra.Command {
+	return &cobra.Command{
+		Use: "activate NAME", Short: "Let a node take tasks again", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.setAvailability(cmd.Context(), &apiv1.SetAvailabilityRequest{Node: args[0], Availability: "active"})
+		},
+	}
+}
+
+func (a *app) nodePause() *cobra.Command {
+	return &cobra.Command{
+		Use: "pause NAME", Short: "Keep what runs on a node and start nothing new there, restarts included", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.setAvailability(cmd.Context(), &apiv1.SetAvailabilityRequest{Node: args[0], Availability: "pause"})
+		},
+	}
+}
+
+func (a *app) nodeDecommission() *cobra.Command {
+	var force, yes bool
+	cmd := &cobra.Command{
+		Use: "decommission NAME", Short: "Declare that a node never comes back: its tasks are gone and are replaced", Args: takes(1, 1),
+		Long: `Declares that a node never comes back: its tasks are gone, and are replaced elsewhere.
+
+For a node that is not down it needs --force: its tasks may still run, and would then run twice until its agent hears of it.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !yes && !a.confirm("Node "+args[0]+" will never come back, and its tasks are gone. Go on? [y/N] ") {
+				return refuse("--yes answers the question beforehand.", "nothing was done")
+			}
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			res, err := ask(cmd.Context(), s, s.DecommissionNode, &apiv1.DecommissionNodeRequest{Node: args[0], Force: force})
+			if err != nil {
+				return err
+			}
+			return a.print(view.OfNodeChange(res), func(w io.Writer, _ console.Style) {
+				fmt.Fprintf(w, "%s: decommissioned; `setpoint node rm %s` drops its record\n", res.GetNode().GetName(), res.GetNode().GetId())
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also a node that is not down; its tasks may run twice")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// confirm asks a person; where there is none the answer is yes.
+func (a *app) confirm(question string) bool {
+	if !console.IsTerminal(a.in) || !console.IsTerminal(a.errOut) {
+		return true
+	}
+	fmt.Fprint(a.errOut, question)
+	line, _ := bufio.NewReader(a.in).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+func (a *app) nodeConfirmDown() *cobra.Command {
+	return &cobra.Command{
+		Use: "confirm-down NAME…", Short: "Say of silent nodes, when most are silent, that these are down", Args: takes(1, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			if _, err := ask(cmd.Context(), s, s.ConfirmDown, &apiv1.ConfirmDownRequest{Nodes: args}); err != nil {
+				return err
+			}
+			return a.print(map[string]any{"nodes": args, "down": true}, func(w io.Writer, _ console.Style) {
+				fmt.Fprintf(w, "%s: down\n", strings.Join(args, ", "))
+			})
+		},
+	}
+}
+
+func (a *app) nodeRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "rm NAME", Aliases: []string{"remove"}, Short: "Drop the record of a node that was decommissioned", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			if _, err := ask(cmd.Context(), s, s.RemoveNode, &apiv1.RemoveNodeRequest{Node: args[0]}); err != nil {
+				return err
+			}
+			return a.print(map[string]any{"name": args[0], "removed": true}, func(w io.Writer, _ console.Style) {
+				fmt.Fprintf(w, "%s: removed\n", args[0])
+			})
+		},
+	}
+}

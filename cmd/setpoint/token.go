@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/view"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+)
+
+func (a *app) tokenCommand() *cobra.Command {
+	return group("token", "Make and revoke the tokens with which machines join", a.tokenCreate(), a.tokenList(), a.tokenRemove())
+}
+
+func (a *app) tokenCreate() *cobra.Command {
+	var role string
+	var lifetime time.Duration
+	cmd := &cobra.Command{
+		Use: "create", Short: "Make a token and print it; it is shown this once", Args: takes(0, 0),
+		Example: "  setpoint agent --join $(setpoint token create)@HOST:PORT --name n4 --data-dir /var/lib/setpoint",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			req := &apiv1.CreateTokenRequest{Role: role}
+			if lifetime > 0 {
+				req.Lifetime = durationpb.New(lifetime)
+			}
+			res, err := ask(cmd.Context(), s, s.CreateToken, req)
+			if err != nil {
+				return err
+			}
+			token := view.OfToken(res.GetToken())
+			token.Token = res.GetText()
+			return a.print(token, func(w io.Writer, _ console.Style) { fmt.Fprintln(w, res.GetText()) })
+		},
+	}
+	cmd.Flags().StringVar(&role, "role", "node", "what its user becomes")
+	cmd.Flags().DurationVar(&lifetime, "lifetime", 0, "how `long` it serves (default: until it is revoked)")
+	return cmd
+}
+
+func (a *app) tokenList() *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List tokens, without their secrets", Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			res, err := ask(cmd.Context(), s, s.ListTokens, &apiv1.ListTokensRequest{})
+			if err != nil {
+				return err
+			}
+			return a.print(view.OfTokens(res.GetTokens()), func(w io.Writer, style console.Style) {
+				table := console.NewTable("ID", "ROLE", "CREATED", "EXPIRES")
+				for _, t := range res.GetTokens() {
+					expires := "never"
+					if t.GetExpires() != nil {
+						expires = timeOf(t.GetExpires()).Local().Format(time.DateTime)
+					}
+					table.Row(t.GetId(), t.GetRole(), ago(time.Now(), t.GetCreated())+" ago", expires)
+				}
+				table.Write(w, style)
+			})
+		},
+	}
+}
+
+func (a *app) tokenRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "rm ID", Aliases: []string{"revoke", "remove"}, Short: "Revoke a token; machines that joined with it stay", Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.connect()
+			if err != nil {
+				return err
+			}
+			if _, err := ask(cmd.Context(), s, s.RevokeToken, &apiv1.RevokeTokenRequest{Id: args[0]}); err != nil {
+				return err
+			}
+			return a.print(map[string]any{"id": args[0], "revoked": true}, func(w io.Writer, _ console.Style) { fmt.Fprintf(w, "%s: revoked\n", args[0]) })
+		},
+	}
+}
