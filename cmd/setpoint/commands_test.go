@@ -70,7 +70,7 @@ const webFile = `job "web" {
 `
 
 func ssdStall() *apiv1.Stall {
-	since := timestamppb.New(time.Now().Add(-4 * time.Minute))
+	since := timestamppb.New(time.Now().Add(-4 * time.Hour))
 	return &apiv1.Stall{
 		Subject: &apiv1.Subject{Kind: "task", Id: "web/3/9"}, Job: "web", Slot: "3", Task: "web/3/9", Code: "constraint", Source: "placement",
 		Message: "no node can run it", Since: since, Changed: since, Nearest: "n2", Clears: "a node with disk=ssd joins",
@@ -116,7 +116,7 @@ func TestJobRun(t *testing.T) {
 		},
 		{
 			name: "stalls", version: 1, wait: "300ms", frames: []*apiv1.Job{stalled}, code: exitStalled,
-			errOut: []string{"Not done after 300ms", "web/3/9 stalled 4m: constraint", "2 of 3 nodes: constraint node.labels.disk == ssd (n1, n2)", "clears when: a node with disk=ssd joins", "setpoint job why web"},
+			errOut: []string{"Not done after 300ms", "web/3/9 stalled 4h: constraint", "2 of 3 nodes: constraint node.labels.disk == ssd (n1, n2)", "clears when: a node with disk=ssd joins", "setpoint job why web"},
 		},
 		{name: "only held slots are missing", version: 1, wait: "20s", frames: []*apiv1.Job{held}},
 		{name: "updates", version: 2, wait: "20s", frames: []*apiv1.Job{updating, completed}, out: []string{"1 of 3 moved", "web: version 2 running, 3/3 up"}},
@@ -279,9 +279,9 @@ func TestStalls(t *testing.T) {
 	second.Subject = &apiv1.Subject{Kind: "plugin", Id: "constraint"}
 	f.stalls = []*apiv1.Stall{ssdStall(), second}
 	f.run(t, "stalls").expect(t, exitDone, []string{
-		"web/3/9 stalled 4m: constraint (placement)\n    no node can run it\n",
+		"web/3/9 stalled 4h: constraint (placement)\n    no node can run it\n",
 		"    2 of 3 nodes: constraint node.labels.disk == ssd (n1, n2)\n    1 of 3 nodes: node_down (n3)\n    nearest: n2\n    clears when: a node with disk=ssd joins\n",
-		"plugin constraint stalled 4m", "\n2 stalls\n",
+		"plugin constraint stalled 4h", "\n2 stalls\n",
 	}, nil)
 	r := f.run(t, "-o", "json", "stalls")
 	var got []struct {
