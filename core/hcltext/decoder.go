@@ -14,6 +14,7 @@ import (
 type Decoder struct {
 	Diags  hcl.Diagnostics
 	Ranges Ranges
+	Unsaid []string // paths of the attributes and blocks that could have stood in the bodies and did not
 
 	failed []string // paths of values that could not be read
 }
@@ -44,10 +45,7 @@ type Block struct {
 
 // Body reads a body at a path; at is where to say that something is missing in it. Attributes and blocks are read in the order in which they stand.
 func (d *Decoder) Body(body hcl.Body, path string, at hcl.Range, fields Fields) {
-	if d.Ranges == nil {
-		d.Ranges = make(Ranges)
-	}
-	d.Ranges.add(path, at)
+	d.Record(path, at)
 	content, diags := body.Content(schemaOf(fields))
 	d.Diags = append(d.Diags, diags...)
 	if content == nil {
@@ -58,6 +56,11 @@ func (d *Decoder) Body(body hcl.Body, path string, at hcl.Range, fields Fields) 
 		v := Value{decoder: d, Path: Dotted(path, a.Name), Expr: a.Expr, At: a.NameRange}
 		d.Ranges.addExpr(v.Path, a.Expr)
 		fields.Attributes[a.Name](v)
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields.Attributes)) {
+		if content.Attributes[name] == nil {
+			d.Unsaid = append(d.Unsaid, Dotted(path, name))
+		}
 	}
 	d.blocks(content.Blocks, path, at, fields.Blocks)
 }
@@ -103,6 +106,9 @@ func (d *Decoder) blocks(blocks hcl.Blocks, path string, at hcl.Range, fields ma
 		field.Read(block)
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if counts[name] == 0 {
+			d.Unsaid = append(d.Unsaid, Dotted(path, name))
+		}
 		if fields[name].Required && counts[name] == 0 {
 			d.Fail(Dotted(path, name), at, "Missing "+name+" block", fmt.Sprintf("A %q block is required here.", name))
 		}
@@ -110,10 +116,17 @@ func (d *Decoder) blocks(blocks hcl.Blocks, path string, at hcl.Range, fields ma
 }
 
 // Record remembers where something stood.
-func (d *Decoder) Record(path string, at hcl.Range) { d.Ranges.add(path, at) }
+func (d *Decoder) Record(path string, at hcl.Range) { d.ranges().add(path, at) }
 
 // RecordExpr remembers where an expression stood, with the elements of a list or map.
-func (d *Decoder) RecordExpr(path string, expr hcl.Expression) { d.Ranges.addExpr(path, expr) }
+func (d *Decoder) RecordExpr(path string, expr hcl.Expression) { d.ranges().addExpr(path, expr) }
+
+func (d *Decoder) ranges() Ranges {
+	if d.Ranges == nil {
+		d.Ranges = make(Ranges)
+	}
+	return d.Ranges
+}
 
 // Fail reports what is wrong with the value at a path.
 func (d *Decoder) Fail(path string, at hcl.Range, summary, detail string) {

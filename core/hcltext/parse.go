@@ -28,12 +28,16 @@ func Parse(filename string, src []byte) (*hcl.File, hcl.Diagnostics) {
 	}
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
 	if isJSON(src) {
-		if depth := jsonDepth(src); depth > MaxNesting {
+		depth, huge := scanJSON(src)
+		switch {
+		case depth > MaxNesting:
 			return unread, tooDeep(start)
+		case huge:
+			return unread, tooLarge(start)
 		}
 		return orUnread(unread)(json.Parse(src, filename))
 	}
-	if diags := checkDepth(filename, src); diags.HasErrors() {
+	if diags := checkTokens(filename, src); diags.HasErrors() {
 		return unread, diags
 	}
 	file, diags := hclsyntax.ParseConfig(src, filename, hcl.InitialPos)
@@ -69,9 +73,13 @@ func tooDeep(at hcl.Range) hcl.Diagnostics {
 	return problem(at, "Too deeply nested", fmt.Sprintf("Blocks, lists and operators can be nested %d deep.", MaxNesting))
 }
 
-// jsonDepth returns how deep arrays and objects are nested.
-func jsonDepth(src []byte) int {
-	depth, deepest, inString := 0, 0, false
+func tooLarge(at hcl.Range) hcl.Diagnostics {
+	return problem(at, "Number too large", "An exponent has at most three digits.")
+}
+
+// scanJSON returns how deep arrays and objects are nested, and whether a number is too large to be written out.
+func scanJSON(src []byte) (deepest int, huge bool) {
+	depth, inString := 0, false
 	for i := 0; i < len(src); i++ {
 		switch c := src[i]; {
 		case inString && c == '\\':
@@ -84,13 +92,22 @@ func jsonDepth(src []byte) int {
 			deepest = max(deepest, depth)
 		case c == '}' || c == ']':
 			depth--
+		case (c == 'e' || c == 'E') && isHugeExponent(src[i+1:]):
+			huge = true
 		}
 	}
-	return deepest
+	return deepest, huge
 }
 
-// checkDepth looks at what makes the parser call itself: brackets, templates, runs of unary operators and conditionals.
-func checkDepth(filename string, src []byte) hcl.Diagnostics {
+// isHugeExponent reports whether text begins with an exponent of more than three digits.
+func isHugeExponent(text []byte) bool {
+	text = bytes.TrimLeft(text, "+-")
+	return len(text)-len(bytes.TrimLeft(text, "0123456789")) > 3
+}
+
+// checkTokens looks at what makes the parser call itself (brackets, templates, runs of unary operators, conditionals), and for numbers too large to be
+// written out.
+func checkTokens(filename string, src []byte) hcl.Diagnostics {
 	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
 	depth, unary, questions := 0, 0, 0
 	for _, t := range tokens {
@@ -102,6 +119,10 @@ func checkDepth(filename string, src []byte) hcl.Diagnostics {
 			depth--
 		case hclsyntax.TokenMinus, hclsyntax.TokenBang:
 			run = unary + 1
+		case hclsyntax.TokenNumberLit:
+			if i := bytes.IndexAny(t.Bytes, "eE"); i >= 0 && isHugeExponent(t.Bytes[i+1:]) {
+				return tooLarge(t.Range)
+			}
 		case hclsyntax.TokenQuestion:
 			questions++
 		}

@@ -18,8 +18,10 @@ func TestExamples(t *testing.T) {
 		"needs-ssd.hcl": func(s cluster.JobSpec) bool {
 			return s.Settings("constraint") == `{"constraints":["node.labels.disk == ssd"]}` && s.MaxUnavailable.Of(s.Count) == 1
 		},
-		"once.hcl":      func(s cluster.JobSpec) bool { return s.Ends() && s.Numbered() && s.Count == 2 },
-		"simulated.hcl": func(s cluster.JobSpec) bool { return s.Task.Driver == cluster.DriverSim && s.Task.Config["start_delay"] == "500ms" },
+		"once.hcl": func(s cluster.JobSpec) bool { return s.Ends() && s.Numbered() && s.Count == 2 },
+		"simulated.hcl": func(s cluster.JobSpec) bool {
+			return s.Task.Driver == cluster.DriverSim && s.Task.Config["start_delay"] == "500ms"
+		},
 		"web.hcl": func(s cluster.JobSpec) bool {
 			return s.Count == 3 && len(s.Task.Command) == 3 && strings.Contains(s.Task.Command[2], "\n  echo \"$MESSAGE\"\n") && len(s.Task.Ports) == 1
 		},

@@ -244,25 +244,31 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %v", name, diags)
 		}
 	}
-	for _, number := range []string{"1e600000000", "1e-600000000"} {
-		src := `job "a" { 
-  count = ` + number + `
-  labels = { a = ` + number + ` }
-  task { 
+	for _, src := range []string{"a = 1e600000000", "a = -1E-600000000", `{"a": [1e600000000]}`, `{"a": 1E+600000000}`} {
+		_, diags := Parse("huge", []byte(src))
+		if len(diags) != 1 || diags[0].Summary != "Number too large" {
+			t.Errorf("%s: %v", src, diags)
+		}
+	}
+	if _, diags := Parse("not huge", []byte(`{"job": {"a": {"labels": {"a": "1e600000000"}, "task": {"command": ["x"]}}}}`)); diags.HasErrors() {
+		t.Errorf("a text is no number: %v", diags)
+	}
+	src := `job "a" {
+  count = 1e999
+  labels = { a = 1e999 }
+  task {
     command = ["x"]
     resources {
-      cpu    = ` + number + `
-      memory = ` + number + `
+      cpu    = 1e999
+      memory = 1e999
     }
   }
-  plugin "p" { 
-    n = ` + number + `
+  plugin "p" {
+    n = 1e999
   }
 }`
-		_, diags := Parse("huge", []byte(src))
-		if len(diags) < 4 {
-			t.Errorf("%s: %v", number, diags)
-		}
+	if _, diags := Parse("large", []byte(src)); len(diags) != 5 {
+		t.Errorf("%d diagnostics, want 5: %v", len(diags), diags)
 	}
 }
 

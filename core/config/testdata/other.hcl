@@ -1,0 +1,72 @@
+# Says of everything something else than its default.
+name      = "s9"
+data_dir  = "data"
+advertise = "s9.example.com:9"
+
+log {
+  level = "debug"
+  json  = true
+}
+listen {
+  api = "[::]:9"
+}
+tls {
+  names = ["a.example.com", "::1"]
+}
+store "bbolt" {
+  file           = "/other/state.db"
+  max_size       = "1GiB"
+  any_filesystem = true
+  retention {
+    revisions = 7
+    age       = "1h"
+    size      = "1MiB"
+  }
+}
+heartbeat {
+  interval     = "10s"
+  silent_after = "25s"
+  grace        = "1m"
+}
+placement {
+  strategy = "binpack"
+}
+limits {
+  turn_changes = 777
+}
+plugin "drain" {
+  config {
+    a = 1
+  }
+}
+plugin "other" {
+  path              = "bin/other"
+  sha256            = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+  args              = ["-v"]
+  env               = { A = "b" }
+  timeout           = "7s"
+  handshake_timeout = "9s"
+  on_failure        = "ignore"
+}
+plugin "global" {
+  builtin  = true
+  disabled = true
+}
+agent {
+  server     = "s9:9"
+  token_file = "token"
+  name       = "n9"
+  data_dir   = "../agent"
+  labels     = { disk = "ssd" }
+  attributes = { rack = "r1" }
+  drivers    = ["sim"]
+  capacity {
+    cpu    = 0.5
+    memory = "1GiB"
+    units  = { gpu = 1 }
+  }
+  task_logs {
+    file_size = "1MiB"
+    files     = 2
+  }
+}
