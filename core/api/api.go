@@ -36,6 +36,8 @@ type Plugins interface {
 	Plugins() []Plugin
 	// CheckJob returns what the plugins find wrong with what a job says to them. It may be given a job that is not valid otherwise.
 	CheckJob(ctx context.Context, spec cluster.JobSpec) []cluster.Problem
+	// Trial has a filter judge classes on nodes as they would be, without consequences.
+	Trial(ctx context.Context, plugin string, classes []engine.Class, nodes []engine.IndexedNode) ([]engine.ClassVerdict, error)
 }
 
 // Plugin is what is known of a plugin.

@@ -84,9 +84,6 @@ func (v *service) node(ctx context.Context, op engine.Op) (*connect.Response[api
 		n = newest
 	}
 	out := &apiv1.NodeResponse{Node: nodeView(state, n, nil), Changed: r.Changed}
-	for _, id := range r.Moves {
-		out.Moves = append(out.Moves, string(id))
-	}
 	return connect.NewResponse(out), nil
 }
 
@@ -104,10 +101,48 @@ func (v *service) SetAvailability(ctx context.Context, req *connect.Request[apiv
 	return v.node(ctx, engine.SetAvailability{Node: m.GetNode(), Availability: to, DrainDeadline: deadline})
 }
 
-// LabelNode sets and removes labels.
+// LabelNode sets and removes labels, and says which running tasks that moves, as far as the filters can tell beforehand.
 func (v *service) LabelNode(ctx context.Context, req *connect.Request[apiv1.LabelNodeRequest]) (*connect.Response[apiv1.NodeResponse], error) {
 	m := req.Msg
-	return v.node(ctx, engine.LabelNode{Node: m.GetNode(), Set: m.GetSet(), Remove: m.GetRemove(), DryRun: m.GetDryRun()})
+	moves, err := v.wouldMove(ctx, engine.TrialLabels{Node: m.GetNode(), Set: m.GetSet(), Remove: m.GetRemove()})
+	if err != nil {
+		return nil, err
+	}
+	var out *connect.Response[apiv1.NodeResponse]
+	if m.GetDryRun() {
+		state := v.opts.Engine.View()
+		n := state.NodeNamed(m.GetNode())
+		if n == nil {
+			return nil, notFound("node", m.GetNode(), listNodes)
+		}
+		out = connect.NewResponse(&apiv1.NodeResponse{Node: nodeView(state, n, nil)})
+	} else if out, err = v.node(ctx, engine.LabelNode{Node: m.GetNode(), Set: m.GetSet(), Remove: m.GetRemove()}); err != nil {
+		return nil, err
+	}
+	out.Msg.Moves = moves
+	return out, nil
+}
+
+// wouldMove has the filters judge a node as it would be. A filter that cannot answer moves nothing that could be told now.
+func (v *service) wouldMove(ctx context.Context, op engine.TrialLabels) ([]string, error) {
+	trial, err := do[engine.Trial](ctx, v.opts.Engine, op)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := range trial.Filters {
+		f := &trial.Filters[i]
+		verdicts, err := v.opts.Plugins.Trial(ctx, f.Plugin, f.Classes, []engine.IndexedNode{trial.Node})
+		if err != nil {
+			v.opts.Log.Warn("filter did not answer a trial", "plugin", f.Plugin, "error", err)
+			continue
+		}
+		for _, id := range f.Moves(trial.Node.Index, verdicts) {
+			out = append(out, string(id))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 // DecommissionNode declares that a node never comes back.

@@ -61,9 +61,14 @@ func (e *fakeEngine) answer(do func(op engine.Op) (any, error)) {
 type fakePlugins struct {
 	list     []api.Plugin
 	problems []cluster.Problem
+	verdicts []engine.ClassVerdict // of every trial
 }
 
-func (p *fakePlugins) Plugins() []api.Plugin                                       { return p.list }
+func (p *fakePlugins) Plugins() []api.Plugin { return p.list }
+func (p *fakePlugins) Trial(context.Context, string, []engine.Class, []engine.IndexedNode) ([]engine.ClassVerdict, error) {
+	return p.verdicts, nil
+}
+
 func (p *fakePlugins) CheckJob(context.Context, cluster.JobSpec) []cluster.Problem { return p.problems }
 
 type fakeLogs struct {

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/setpointd/setpoint/core/engine"
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
@@ -28,6 +30,7 @@ type slotFacts struct {
 	slot    *cluster.Slot
 	newest  *cluster.Task
 	up      bool
+	live    bool // has a task that is not dead
 	stale   bool
 	failed  bool // done, by a task that did not end well
 	stalls  []*apiv1.Stall
@@ -35,14 +38,20 @@ type slotFacts struct {
 	leaving int
 }
 
-// slotFactsOf looks at one slot and its tasks.
-func slotFactsOf(s *engine.State, j *cluster.Job, slot *cluster.Slot) slotFacts {
-	f := slotFacts{slot: slot}
+// wanted reports whether the job wants a task in the slot. A slot that is limited to nodes all of which are refused is not wanted and says
+// nothing; any other that has no task carries a stall.
+func (f *slotFacts) wanted() bool {
+	return !f.slot.Unwanted && (len(f.slot.Nodes) == 0 || f.live || f.slot.Done || len(f.stalls) > 0)
+}
+
+// slotFactsOf looks at one slot, its tasks and its stalls.
+func slotFactsOf(s *engine.State, j *cluster.Job, slot *cluster.Slot, stalls []*apiv1.Stall) slotFacts {
+	f := slotFacts{slot: slot, stalls: stalls}
 	content := slot.SpecVersion
 	for _, t := range s.SlotTasks(slot.Job, slot.Key) {
 		f.newest = t
 		n := s.Node(t.Placement.Node)
-		f.up = f.up || t.Up(n)
+		f.up, f.live = f.up || t.Up(n), f.live || !t.Dead()
 		if t.Observed.State == cluster.Running && t.ConditionOn(n).State == cluster.OK {
 			f.running++
 		}
@@ -56,16 +65,26 @@ func slotFactsOf(s *engine.State, j *cluster.Job, slot *cluster.Slot) slotFacts 
 			f.stalls = append(f.stalls, stallView(s, &stall))
 		}
 	}
-	for _, stall := range s.StallsOf(cluster.Subject{Kind: cluster.SubjectSlot, ID: slot.ID()}) {
-		f.stalls = append(f.stalls, stallView(s, stall))
-	}
 	f.stale = content != j.Control.SpecVersion && !slot.Done
 	f.failed = slot.Done && f.newest != nil && f.newest.Observed.State != cluster.Complete
 	return f
 }
 
+// slotStalls are the stalls of slots, by slot; also of slots that there will be.
+type slotStalls map[string][]*apiv1.Stall
+
+func slotStallsOf(s *engine.State) slotStalls {
+	out := make(slotStalls)
+	for stall := range s.Stalls() {
+		if stall.Subject.Kind == cluster.SubjectSlot {
+			out[stall.Subject.ID] = append(out[stall.Subject.ID], stallView(s, stall))
+		}
+	}
+	return out
+}
+
 // jobView returns a job as people look at it, with its slots and versions if they are asked for.
-func jobView(s *engine.State, j *cluster.Job, all bool) *apiv1.Job {
+func jobView(s *engine.State, j *cluster.Job, stalls slotStalls, all bool) *apiv1.Job {
 	c := &j.Control
 	v := &apiv1.Job{
 		Name: j.Name, Type: c.Spec.Type, Version: c.Version, SpecVersion: c.SpecVersion, Spec: wire.JobSpecToProto(&c.Spec),
@@ -76,14 +95,21 @@ func jobView(s *engine.State, j *cluster.Job, all bool) *apiv1.Job {
 			v.Stalls = append(v.Stalls, stallView(s, stall))
 		}
 	}
-	for _, slot := range s.Slots(j.Name) {
-		f := slotFactsOf(s, j, slot)
+	slots := s.Slots(j.Name)
+	for _, slot := range slots {
+		f := slotFactsOf(s, j, slot, stalls[slot.ID()])
 		count(v.Counts, &f)
 		v.Stalls = append(v.Stalls, f.stalls...)
 		if all {
 			v.Slots = append(v.Slots, slotView(s, &f))
 		}
 	}
+	for _, id := range slices.Sorted(maps.Keys(stalls)) {
+		if job, key, _ := strings.Cut(id, "/"); job == j.Name && s.Slot(job, cluster.SlotKey(key)) == nil {
+			v.Stalls = append(v.Stalls, stalls[id]...)
+		}
+	}
+	eligible(v.Counts, s, &c.Spec, slots)
 	v.State = jobState(c, j.Update.State, v.Counts, len(v.GetStalls()) > 0)
 	if all {
 		v.Versions = versionViews(c.Versions)
@@ -95,23 +121,37 @@ func jobView(s *engine.State, j *cluster.Job, all bool) *apiv1.Job {
 func count(c *apiv1.JobCounts, f *slotFacts) {
 	c.Running += int64(f.running)
 	c.Stopping += int64(f.leaving)
-	if len(f.slot.Nodes) > 0 {
-		c.Limited = true
-		c.EligibleOf++
-	}
-	if f.slot.Unwanted {
+	if !f.wanted() {
 		return
 	}
 	c.Wanted++
-	if len(f.slot.Nodes) > 0 {
-		c.Eligible++
-	}
+	addIf(&c.Eligible, len(f.slot.Nodes) > 0)
 	addIf(&c.Up, f.up)
 	addIf(&c.Done, f.slot.Done)
 	addIf(&c.Failed, f.failed)
 	addIf(&c.Held, f.slot.Held != "")
 	addIf(&c.Stale, f.stale)
 	addIf(&c.Stalled, len(f.stalls) > 0)
+}
+
+// eligible says of how many the slots are that filters leave to a job whose slots are limited to nodes.
+func eligible(c *apiv1.JobCounts, s *engine.State, spec *cluster.JobSpec, slots []*cluster.Slot) {
+	pinned := true
+	for _, slot := range slots {
+		if len(slot.Nodes) > 0 {
+			c.Limited = true
+			c.EligibleOf++
+		}
+		pinned = pinned && len(slot.Nodes) == 1
+	}
+	c.Limited = c.GetLimited() || spec.Type == cluster.TypeGlobal || spec.Type == cluster.TypeGlobalBatch
+	if !c.GetLimited() || !pinned {
+		return
+	}
+	c.EligibleOf = 0
+	for n := range s.Nodes() {
+		addIf(&c.EligibleOf, !n.Spec.Decommissioned)
+	}
 }
 
 func addIf(n *int64, yes bool) {

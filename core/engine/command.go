@@ -77,12 +77,11 @@ type (
 		Availability  cluster.Availability
 		DrainDeadline time.Duration
 	}
-	// LabelNode sets and removes labels.
+	// LabelNode sets and removes labels. TrialLabels says beforehand what that would move.
 	LabelNode struct {
 		Node   string
 		Set    map[string]string
 		Remove []string
-		DryRun bool // only say how many running tasks would have to move
 	}
 	// Decommission declares that a node never comes back.
 	Decommission struct {
@@ -115,7 +114,6 @@ type JobResult struct {
 type NodeResult struct {
 	Node    *cluster.Node
 	Changed bool
-	Moves   []cluster.TaskID // running tasks that the new labels will move (known from the filters' current answers only after they answered)
 }
 
 // NodeUse is what is reserved on a node by tasks that are not dead, and by whom.

@@ -32,6 +32,8 @@ func (e *Engine) operate(c command, now cluster.Time) (any, error) {
 		return e.setAvailability(op, now)
 	case LabelNode:
 		return e.labelNode(op)
+	case TrialLabels:
+		return e.trialLabels(op)
 	case Decommission:
 		return e.decommission(op)
 	case RemoveNode:

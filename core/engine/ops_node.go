@@ -81,15 +81,8 @@ func (e *Engine) labelNode(op LabelNode) (any, error) {
 		return nil, err
 	}
 	spec := n.Spec
-	spec.Labels = maps.Clone(spec.Labels)
-	if spec.Labels == nil {
-		spec.Labels = map[string]string{}
-	}
-	maps.Copy(spec.Labels, op.Set)
-	for _, k := range op.Remove {
-		delete(spec.Labels, k)
-	}
-	if op.DryRun || maps.Equal(spec.Labels, n.Spec.Labels) {
+	spec.Labels = relabelled(spec.Labels, op.Set, op.Remove)
+	if maps.Equal(spec.Labels, n.Spec.Labels) {
 		return NodeResult{Node: n}, nil
 	}
 	return e.setNodeSpec(n, spec), nil
