@@ -41,8 +41,7 @@ func IntMap(v Value) (map[string]int64, bool) {
 		if value.IsNull() || value.Type() != cty.Number {
 			return 0, false
 		}
-		n, exact := truncated(value.AsBigFloat())
-		return n, exact == 0
+		return whole(value)
 	})
 }
 
@@ -61,7 +60,7 @@ func TextMap(v Value) (map[string]string, bool) {
 	})
 }
 
-func readMap[T any](v Value, what, each string, convert func(cty.Value) (T, bool)) (map[string]T, bool) {
+func readMap[T any](v Value, what, each string, read func(cty.Value) (T, bool)) (map[string]T, bool) {
 	value, ok := Any(v)
 	if !ok {
 		return nil, false
@@ -73,13 +72,13 @@ func readMap[T any](v Value, what, each string, convert func(cty.Value) (T, bool
 	out := make(map[string]T, value.LengthInt())
 	for it := value.ElementIterator(); it.Next(); {
 		k, element := it.Element()
-		converted, fine := convert(element)
+		got, fine := read(element)
 		if !fine {
 			v.failAt(Keyed(v.Path, k.AsString()), "Wrong type of value", fmt.Sprintf("The value of %q must be %s.", k.AsString(), each))
 			ok = false
 			continue
 		}
-		out[k.AsString()] = converted
+		out[k.AsString()] = got
 	}
 	return out, ok
 }

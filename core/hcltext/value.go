@@ -67,8 +67,8 @@ func Int(v Value) (int, bool) {
 	if !ok {
 		return 0, false
 	}
-	n, exact := value.AsBigFloat().Int64()
-	if exact != big.Exact || n != int64(int(n)) {
+	n, ok := whole(value)
+	if !ok || n != int64(int(n)) {
 		v.Fail("Not a whole number", "It must be a number without a fraction, of less than 19 digits.")
 		return 0, false
 	}
@@ -142,9 +142,7 @@ func Bytes(v Value) (int64, bool) {
 	var n int64
 	switch value.Type() {
 	case cty.Number:
-		exact := big.Exact
-		n, exact = truncated(value.AsBigFloat())
-		ok = exact == big.Exact
+		n, ok = whole(value)
 	case cty.String:
 		n, ok = ParseBytes(value.AsString())
 	default:
@@ -156,7 +154,11 @@ func Bytes(v Value) (int64, bool) {
 	return n, ok
 }
 
-func truncated(f *big.Float) (int64, big.Accuracy) { return f.Int64() }
+// whole returns a number that has no fraction and is not too large.
+func whole(number cty.Value) (int64, bool) {
+	n, accuracy := number.AsBigFloat().Int64()
+	return n, accuracy == big.Exact
+}
 
 // ParseBytes reads a size: digits, perhaps with a fraction, and one of B, KiB, MiB, GiB, TiB, KB, MB, GB and TB. A part of a byte counts as one.
 func ParseBytes(text string) (int64, bool) {

@@ -233,7 +233,7 @@ func (c *checker) update(u *UpdateSpec) {
 	word(c, "update.order", u.Order, StopFirst, StartFirst)
 	c.notNegative("update.monitor", u.Monitor)
 	word(c, "update.on_failure", u.OnFailure, FailurePause, FailureContinue, FailureRollback)
-	if !(u.MaxFailureRatio >= 0 && u.MaxFailureRatio <= 1) {
+	if isShare := u.MaxFailureRatio >= 0 && u.MaxFailureRatio <= 1; !isShare { // neither is what is no number
 		c.add("update.max_failure_ratio", "Number out of range", "It is %v; it must be between 0 and 1.", u.MaxFailureRatio)
 	}
 	c.notNegative("update.progress_deadline", u.ProgressDeadline)
