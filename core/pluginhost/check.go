@@ -1,0 +1,125 @@
+package pluginhost
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+	pluginv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/plugin/v1"
+)
+
+// CheckJob returns what is wrong with what a job says to plugins: each plugin is asked about its part, and a plugin that is not configured is a mistake. Where
+// a plugin cannot be asked now, its part is checked against the schema that it described last, and accepted if there is none. Warnings are left out.
+func (h *Host) CheckJob(ctx context.Context, spec *cluster.JobSpec) []cluster.Problem {
+	found := make([][]cluster.Problem, len(spec.Plugins))
+	var asked sync.WaitGroup
+	for i, settings := range spec.Plugins {
+		s := h.supervisors[settings.Plugin]
+		if s == nil {
+			found[i] = []cluster.Problem{h.unknown(settings.Plugin)}
+			continue
+		}
+		asked.Go(func() { found[i] = s.checkJob(ctx, spec, settings.JSON) })
+	}
+	asked.Wait()
+	var out []cluster.Problem
+	for _, f := range found {
+		out = append(out, f...)
+	}
+	return out
+}
+
+func block(plugin string) string { return fmt.Sprintf("plugin[%q]", plugin) }
+
+func (h *Host) unknown(name string) cluster.Problem {
+	detail := "Configured are: " + strings.Join(h.order, ", ") + "."
+	if len(h.order) == 0 {
+		detail = "No plugin is configured."
+	}
+	if near := cluster.Suggest(name, h.order); near != "" {
+		detail = fmt.Sprintf("Did you mean %q? %s", near, detail)
+	}
+	return cluster.Problem{Path: block(name), Summary: "Unknown plugin", Detail: detail}
+}
+
+func (s *supervisor) checkJob(ctx context.Context, spec *cluster.JobSpec, settings string) []cluster.Problem {
+	serving, schema := s.current()
+	if serving != nil {
+		ctx, cancel := context.WithTimeout(ctx, s.plugin.Timeout)
+		defer cancel()
+		resp, err := serving.client.Validate(ctx, &pluginv1.ValidateRequest{
+			What: &pluginv1.ValidateRequest_JobJson{JobJson: settings},
+			Job:  &pluginv1.CompileRequest{JobType: spec.Type, Labels: spec.Labels, SettingsJson: settings},
+		}, limited())
+		if err == nil {
+			return s.problems(resp.Diagnostics)
+		}
+		s.log.Warn("plugin cannot check a job", "job", spec.Name, "error", err)
+	}
+	if schema == nil || s.cfg.CheckSettings == nil {
+		return nil
+	}
+	var out []cluster.Problem
+	for _, d := range errorsOf(s.cfg.CheckSettings(schema, settings)) {
+		out = append(out, cluster.Problem{Path: pathText(block(s.plugin.Name), d.Path), Summary: d.Summary, Detail: d.Detail})
+	}
+	return out
+}
+
+func (s *supervisor) problems(from []*pluginv1.Diagnostic) []cluster.Problem {
+	var out []cluster.Problem
+	for _, d := range from[:min(len(from), maxDiagnostics)] {
+		if !d.GetWarning() {
+			out = append(out, cluster.Problem{Path: pathText(block(s.plugin.Name), d.GetPath()), Summary: clean(d.GetSummary()), Detail: clean(d.GetDetail())})
+		}
+	}
+	return out
+}
+
+// Validation is what there is to say about one plugin's configuration.
+type Validation struct {
+	Plugin      string
+	Version     string // "" if the plugin could not be started
+	Diagnostics []Diagnostic
+	Err         error // the plugin could not be asked
+}
+
+// OK reports whether the plugin would take up its configuration.
+func (v Validation) OK() bool { return v.Err == nil && len(errorsOf(v.Diagnostics)) == 0 }
+
+// ValidateConfigs starts each plugin, asks it about its configuration without having it taken up, and ends it; in the order of the configuration. It needs no
+// Run and disturbs none.
+func (h *Host) ValidateConfigs(ctx context.Context) []Validation {
+	out := make([]Validation, len(h.order))
+	for i, name := range h.order {
+		out[i] = h.supervisors[name].validate(ctx)
+	}
+	return out
+}
+
+func (s *supervisor) validate(ctx context.Context) Validation {
+	out := Validation{Plugin: s.plugin.Name}
+	i, err := start(ctx, s.cfg, &s.plugin)
+	if err != nil {
+		out.Err = err
+		return out
+	}
+	defer func() { _ = i.stop(ctx) }()
+	out.Version = i.about.version
+	text, diags := i.config()
+	out.Diagnostics = diags
+	if len(errorsOf(diags)) > 0 {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.plugin.StartTimeout)
+	defer cancel()
+	resp, err := i.client.Validate(ctx, &pluginv1.ValidateRequest{What: &pluginv1.ValidateRequest_ConfigJson{ConfigJson: text}}, limited())
+	if err != nil {
+		out.Err = i.why(callFailure("validate", err))
+		return out
+	}
+	out.Diagnostics = append(out.Diagnostics, s.plugin.diagnosticsOf(resp.Diagnostics)...)
+	return out
+}

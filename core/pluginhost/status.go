@@ -1,0 +1,69 @@
+package pluginhost
+
+import (
+	"slices"
+	"time"
+)
+
+// Status is how a plugin is, for people.
+type Status struct {
+	Name       string
+	Version    string // the plugin's own; "" until it described itself
+	State      State
+	Since      time.Time // when the state began
+	PID        int       // 0: no process
+	Restarts   int       // failures so far, each followed by a start
+	LastError  string    // why it does not serve; "" while it does
+	NextTry    time.Time // zero: none ahead
+	Path       string    // of the executable
+	Digest     string    // sha256 of the executable in hex
+	SDK        string
+	Protocol   int // version negotiated
+	Interfaces []string
+	JobTypes   []string
+	Classes    int // that it answers for
+	Jobs       int // that it answers for
+	Latency    Latency
+}
+
+// Latency is how long the plugin took to answer for changed nodes, lately.
+type Latency struct {
+	Samples       int
+	P50, P99, Max time.Duration
+}
+
+// Status returns how all plugins are, in the order of the configuration.
+func (h *Host) Status() []Status {
+	out := make([]Status, 0, len(h.order))
+	for _, name := range h.order {
+		out = append(out, h.supervisors[name].status())
+	}
+	return out
+}
+
+func (s *supervisor) status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := Status{
+		Name: s.plugin.Name, PID: s.pid, Restarts: s.restarts.Failures(), LastError: s.lastError, NextTry: s.restarts.Next(), Path: s.plugin.Command.Path,
+		Digest: s.digest, Protocol: s.protocol, Classes: int(s.stats.classes.Load()), Jobs: int(s.stats.jobs.Load()), Latency: s.stats.latency(),
+	}
+	out.State, out.Since = s.restarts.State()
+	if s.about != nil {
+		out.Version, out.SDK = s.about.version, s.about.sdk
+		out.Interfaces, out.JobTypes = slices.Clone(s.about.interfaces), slices.Clone(s.about.jobTypes)
+	}
+	return out
+}
+
+func (s *stats) latency() Latency {
+	s.mu.Lock()
+	all := slices.Clone(s.last)
+	s.mu.Unlock()
+	if len(all) == 0 {
+		return Latency{}
+	}
+	slices.Sort(all)
+	at := func(percent int) time.Duration { return all[min(len(all)-1, len(all)*percent/100)] }
+	return Latency{Samples: len(all), P50: at(50), P99: at(99), Max: all[len(all)-1]}
+}
