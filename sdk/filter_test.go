@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -182,6 +183,10 @@ func TestFailuresAreTold(t *testing.T) {
 }
 
 func TestFailureKeepsEarlierVerdicts(t *testing.T) {
+	synctest.Test(t, failureKeepsEarlierVerdicts)
+}
+
+func failureKeepsEarlierVerdicts(t *testing.T) {
 	h := sdktest.New(t, labelPlugin())
 	h.SetNodes(sdktest.Node("a", "disk=x"))
 	c := h.AddClass(settings("disk", "error-on-b"))
