@@ -6,8 +6,15 @@ func HasRole(procedure string) bool {
 	return ok
 }
 
-// The following are given to tests.
-var (
-	EventsOf  = eventsOf
-	KeptTurns = keptEvents
-)
+// EventsOf returns the events of a turn.
+var EventsOf = eventsOf
+
+// KeptTurns is how many turns are kept.
+const KeptTurns = keptEvents
+
+// Kept returns how many turns are kept now.
+func (e *Events) Kept() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.turns)
+}

@@ -1198,8 +1198,8 @@ type JobCounts struct {
 	Stopping      int64                  `protobuf:"varint,7,opt,name=stopping,proto3" json:"stopping,omitempty"`                        // tasks told to stop and not seen to have stopped
 	Stalled       int64                  `protobuf:"varint,8,opt,name=stalled,proto3" json:"stalled,omitempty"`                          // wanted slots that wait for something
 	Limited       bool                   `protobuf:"varint,9,opt,name=limited,proto3" json:"limited,omitempty"`                          // the slots are limited to nodes; only then the next two count
-	Eligible      int64                  `protobuf:"varint,10,opt,name=eligible,proto3" json:"eligible,omitempty"`                       // limited slots that are wanted
-	EligibleOf    int64                  `protobuf:"varint,11,opt,name=eligible_of,json=eligibleOf,proto3" json:"eligible_of,omitempty"` // all limited slots
+	Eligible      int64                  `protobuf:"varint,10,opt,name=eligible,proto3" json:"eligible,omitempty"`                       // limited slots that are wanted; filters refuse all nodes of the others
+	EligibleOf    int64                  `protobuf:"varint,11,opt,name=eligible_of,json=eligibleOf,proto3" json:"eligible_of,omitempty"` // nodes, if each slot is limited to one of them; otherwise limited slots
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
