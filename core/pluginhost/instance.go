@@ -184,8 +184,10 @@ func (i *instance) exited(f *failure) bool {
 // stop asks the process to end, and makes it.
 func (i *instance) stop(ctx context.Context) error {
 	return i.process.Stop(context.WithoutCancel(ctx), stopGrace, func(ctx context.Context) error {
-		_, err := i.client.Stop(ctx, &pluginv1.StopRequest{GraceNs: int64(stopGrace / 2)})
-		return err
+		if _, err := i.client.Stop(ctx, &pluginv1.StopRequest{GraceNs: int64(stopGrace / 2)}); err != nil {
+			return err
+		}
+		return i.process.Shutdown(ctx) // the plugin has ended what it did; its server need not wait for streams of go-plugin's own
 	})
 }
 
