@@ -1,0 +1,233 @@
+// Package turn measures whole turns of the engine with the real constraint, drain and global plugins as processes and with bbolt committing to disk.
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/setpointd/setpoint/core/engine"
+	"github.com/setpointd/setpoint/core/pluginhost"
+	"github.com/setpointd/setpoint/core/pluginhost/runner"
+	"github.com/setpointd/setpoint/core/store"
+	"github.com/setpointd/setpoint/core/store/bolt"
+	"github.com/setpointd/setpoint/plugins/constraint"
+	"github.com/setpointd/setpoint/plugins/drain"
+	"github.com/setpointd/setpoint/plugins/global"
+	"github.com/setpointd/setpoint/sdk"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// The test binary serves the plugins, as setpoint itself does.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "plugin" && os.Args[2] == "serve" {
+		all := map[string]func() sdk.Plugin{"constraint": constraint.New, "drain": drain.New, "global": global.New}
+		sdk.Serve(all[os.Args[3]]())
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// bench is an engine with its plugins and store, stepped by the benchmark's goroutine.
+type bench struct {
+	eng     *engine.Engine
+	host    *pluginhost.Host
+	journal store.Journal
+	in      inbox
+	start   time.Time
+	commit  time.Duration // spent in commits
+	step    time.Duration // spent deciding
+}
+
+// inbox gathers what plugins say.
+type inbox struct{ ch chan engine.Input }
+
+func (b inbox) Send(_ context.Context, in engine.Input) error {
+	b.ch <- in
+	return nil
+}
+
+func newBench(tb testing.TB, nodes int) *bench {
+	tb.Helper()
+	names := []string{"constraint", "drain", "global"}
+	log := hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: os.Stderr})
+	dir, err := os.MkdirTemp("/tmp", "sp")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	launcher, err := runner.NewLauncher(dir, log)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	file, err := bolt.Open(filepath.Join(tb.TempDir(), "state.db"), bolt.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	b := &bench{journal: store.Journal{Backend: file}, in: inbox{make(chan engine.Input, 1<<16)}, start: time.Now()}
+	if _, err := b.journal.Load(tb.Context(), func(any) error { return nil }); err != nil {
+		tb.Fatal(err)
+	}
+	cfg := pluginhost.Config{Logger: log, Launcher: launcher, Version: "bench", ClusterID: "bench", Engine: b.in}
+	for _, name := range names {
+		cfg.Plugins = append(cfg.Plugins, pluginhost.Plugin{Name: name, Command: runner.Builtin(name)})
+	}
+	b.host = pluginhost.New(cfg)
+	b.eng = engine.New(engine.Config{ClusterID: "bench", Plugins: names, Heartbeat: time.Hour}, engine.NewState("bench"), b.now())
+	ctx, cancel := context.WithCancel(tb.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.host.Run(ctx) }()
+	tb.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			tb.Error(err)
+		}
+		_ = launcher.Close()
+		_ = file.Close()
+		_ = os.RemoveAll(dir)
+	})
+	b.join(tb, nodes)
+	return b
+}
+
+func (b *bench) now() cluster.Time {
+	d := time.Since(b.start)
+	return cluster.Time{Engine: d, Wall: b.start.Add(d).UnixNano()}
+}
+
+// turn steps, commits and publishes, as Run does.
+func (b *bench) turn(tb testing.TB, in ...engine.Input) engine.Output {
+	t0 := time.Now()
+	out := b.eng.Step(in, b.now())
+	t1 := time.Now()
+	b.step += t1.Sub(t0)
+	if len(out.Turn.Changes) > 0 {
+		puts, deletes := b.eng.Records(out.Turn)
+		if err := b.journal.Commit(tb.Context(), out.Turn.State.Revision, out.Turn.State.Now, puts, deletes); err != nil {
+			tb.Fatal(err)
+		}
+		b.eng.Publish(out.Turn)
+	}
+	b.commit += time.Since(t1)
+	for _, u := range out.Plugins {
+		b.host.Update(u)
+	}
+	return out
+}
+
+// until turns with what plugins say until ok.
+func (b *bench) until(tb testing.TB, ok func() bool) {
+	deadline := time.After(time.Minute)
+	more := false
+	for !ok() {
+		var batch []engine.Input
+		if !more {
+			select {
+			case in := <-b.in.ch:
+				batch = append(batch, in)
+			case <-deadline:
+				tb.Fatal("the cluster does not get there within a minute")
+			}
+		}
+		for len(b.in.ch) > 0 {
+			batch = append(batch, <-b.in.ch)
+		}
+		more = b.turn(tb, batch...).More
+	}
+}
+
+func (b *bench) do(tb testing.TB, ops ...engine.Op) {
+	tb.Helper()
+	in := make([]engine.Input, len(ops))
+	for i, op := range ops {
+		in[i] = engine.Command("bench", op)
+	}
+	for _, r := range b.turn(tb, in...).Replies {
+		if _, err := r.Result(); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// join makes nodes that are ready, in zones and with or without an ssd.
+func (b *bench) join(tb testing.TB, nodes int) {
+	for i := range nodes {
+		id := cluster.NodeID(fmt.Sprintf("node%05d", i))
+		b.do(tb, engine.JoinNode{
+			ID: id, Name: string(id), Labels: map[string]string{"zone": fmt.Sprintf("z%d", i%10), "disk": []string{"ssd", "hdd"}[i%2]},
+			Description: cluster.NodeDescription{OS: "linux", Arch: "amd64", Capacity: cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30}},
+		})
+		b.turn(tb,
+			engine.AgentUp{Node: id, Session: uint64(i + 1), Description: b.eng.View().Node(id).Description},
+			engine.AgentReports{Node: id, Session: uint64(i + 1), Full: true, Last: true},
+		)
+	}
+}
+
+func jobs(classes, tasks int) []engine.Op {
+	ops := make([]engine.Op, classes)
+	for c := range classes {
+		settings, _ := json.Marshal(map[string][]string{"constraints": {
+			"node.labels.disk == ssd", fmt.Sprintf("node.labels.zone != z%d", c%10), fmt.Sprintf("node.name != host%d", c),
+		}})
+		ops[c] = engine.RunJob{Spec: cluster.JobSpec{
+			Name: fmt.Sprintf("job%d", c), Count: tasks / classes,
+			Plugins: []cluster.PluginSettings{{Plugin: "constraint", JSON: string(settings)}},
+			Task:    cluster.TaskSpec{Driver: "sim", Resources: cluster.Resources{MilliCPU: 100, Memory: 64 << 20}},
+		}.WithDefaults()}
+	}
+	return ops
+}
+
+// BenchmarkPlace measures from committed jobs to committed placements: new jobs whose classes the constraint plugin has to compile first, their slots and
+// tasks, and a node for each task.
+func BenchmarkPlace(b *testing.B) {
+	for _, size := range []struct{ nodes, tasks, classes int }{{100, 1_000, 20}, {1_000, 10_000, 20}} {
+		b.Run(fmt.Sprintf("nodes=%d/tasks=%d/classes=%d", size.nodes, size.tasks, size.classes), func(b *testing.B) {
+			var placed atomic.Int64
+			var commit, step time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				w := newBench(b, size.nodes)
+				w.until(b, func() bool { return len(w.in.ch) == 0 && pluginsReady(w) })
+				w.commit, w.step = 0, 0
+				b.StartTimer()
+				w.do(b, jobs(size.classes, size.tasks)...)
+				w.until(b, func() bool { return waiting(w.eng.View(), size.tasks) == 0 })
+				b.StopTimer()
+				placed.Add(int64(size.tasks))
+				commit, step = commit+w.commit, step+w.step
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(placed.Load())/b.Elapsed().Seconds(), "tasks/s")
+			b.ReportMetric(float64(commit.Milliseconds())/float64(b.N), "commit-ms/op")
+			b.ReportMetric(float64(step.Milliseconds())/float64(b.N), "decide-ms/op")
+		})
+	}
+}
+
+func pluginsReady(w *bench) bool {
+	for _, s := range w.host.Status() {
+		if s.State != pluginhost.StateRunning {
+			return false
+		}
+	}
+	return true
+}
+
+// waiting returns how many of so many tasks have no node yet.
+func waiting(s *engine.State, tasks int) int {
+	placed := 0
+	for t := range s.Tasks() {
+		if t.Placed() {
+			placed++
+		}
+	}
+	return tasks - placed
+}
