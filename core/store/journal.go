@@ -44,3 +44,24 @@ func (j Journal) Commit(ctx context.Context, rev cluster.Revision, now cluster.T
 	}
 	return j.Backend.Commit(ctx, b)
 }
+
+// Read calls yield with every turn after a revision, in order: its revision and time, the records that it wrote and the keys of those that it deleted. Errors
+// are those of Backend.Read; an error of yield is returned as it is.
+func (j Journal) Read(ctx context.Context, from cluster.Revision, yield func(cluster.Revision, cluster.Time, []any, []string) error) error {
+	return j.Backend.Read(ctx, uint64(from), func(b Batch) error {
+		var puts []any
+		var deleted []string
+		for _, r := range b.Records {
+			if r.Value == nil {
+				deleted = append(deleted, r.Key)
+				continue
+			}
+			v, err := wire.Decode(r.Key, r.Value)
+			if err != nil {
+				return fmt.Errorf("read revision %d: %w", b.Revision, err)
+			}
+			puts = append(puts, v)
+		}
+		return yield(cluster.Revision(b.Revision), cluster.Time{Engine: b.Engine, Wall: b.Wall.UnixNano()}, puts, deleted)
+	})
+}

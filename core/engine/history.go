@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// Rebuild returns a turn of the past from what its commit wrote, for those who watch from an old revision: puts are records of the vocabulary, deleted are the
+// keys of records, such as task/web/1/7. Which sections changed follows from the times that they carry, so changes of labels, of a description and of a slot's
+// books are not told. The turn's state has the records that were written and no others; there is no state before it. It panics if a put is no record.
+func Rebuild(rev cluster.Revision, now cluster.Time, puts []any, deleted []string) Turn {
+	var out []cluster.Change
+	st := NewState("")
+	st.Revision, st.Now = rev, now
+	for _, v := range puts {
+		if err := st.Restore(v); err != nil {
+			panic(err)
+		}
+		out = append(out, rebuilt(v, rev, now)...)
+	}
+	for _, key := range deleted {
+		kind, id, _ := strings.Cut(key, "/")
+		switch kind {
+		case "task":
+			out = append(out, cluster.RemoveTask{Task: cluster.TaskID(id)})
+		case "job":
+			out = append(out, cluster.RemoveJob{Job: id})
+		case "node":
+			out = append(out, cluster.RemoveNode{Node: cluster.NodeID(id)})
+		case "stall":
+			out = append(out, cluster.RemoveStall{Key: id})
+		}
+	}
+	t := Turn{State: st}
+	for _, c := range out {
+		t.Changes = append(t.Changes, Authored{By: c.Owner(), Change: c})
+	}
+	return t
+}
+
+func rebuilt(v any, rev cluster.Revision, now cluster.Time) []cluster.Change {
+	var out []cluster.Change
+	add := func(changed bool, c cluster.Change) {
+		if changed {
+			out = append(out, c)
+		}
+	}
+	switch v := v.(type) {
+	case *cluster.Task:
+		fresh := v.CreatedRev == rev
+		add(fresh, cluster.AddTask{Task: v})
+		add(!fresh && v.Desired.Since == now, cluster.SetDesired{Task: v.ID, Desired: v.Desired})
+		add(v.Placed() && v.Placement.Since == now, cluster.SetPlacement{Task: v.ID, Placement: v.Placement})
+		add(v.Observed.State != cluster.ObservedNone && v.Observed.At == now, cluster.SetObserved{Task: v.ID, Observed: v.Observed})
+		add(v.Condition.State == cluster.Gone && v.Condition.Since == now, cluster.SetCondition{Task: v.ID, Condition: v.Condition})
+	case *cluster.Node:
+		add(v.Created == rev, cluster.AddNode{Node: v})
+		add(v.Created != rev && v.Status.Since == now, cluster.SetNodeStatus{Node: v.ID, Status: v.Status})
+		add(v.Seen[cluster.FieldAvailability] == rev && v.Created != rev, cluster.SetNodeSpec{Node: v.ID, Spec: v.Spec})
+		add(v.Drain.State != cluster.DrainNone && v.Drain.Since == now, cluster.SetDrain{Node: v.ID, Drain: v.Drain})
+	case *cluster.Job:
+		add(v.Control.ChangedRev == rev, cluster.PutJob{Job: v})
+		add(v.Update.State != cluster.UpdateNone && v.Update.Since == now, cluster.SetUpdate{Job: v.Name, Update: v.Update})
+	case *cluster.Stall:
+		add(v.Changed == now, cluster.PutStall{Stall: v})
+	}
+	return out
+}
