@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -75,6 +76,9 @@ func allow(ctx context.Context, procedure string) error {
 	return nil
 }
 
+// errPanicked is what a caller learns of a panic.
+var errPanicked = errors.New("the server has a bug here")
+
 // gate is in front of every call: it checks the caller's role and turns errors into answers.
 type gate struct{ log hclog.Logger }
 
@@ -116,9 +120,12 @@ func (g *gate) refuse(ctx context.Context, procedure string, err error) error {
 		return nil
 	}
 	out := asConnect(err)
-	if connect.CodeOf(out) == connect.CodeInternal {
+	switch {
+	case errors.Is(err, errPanicked):
+		// Logged where it was recovered, with its stack.
+	case connect.CodeOf(out) == connect.CodeInternal:
 		g.log.Error("call not answered", "procedure", procedure, "caller", author(ctx), "error", err)
-	} else {
+	default:
 		g.log.Debug("call refused", "procedure", procedure, "caller", author(ctx), "error", err)
 	}
 	return out
@@ -127,5 +134,5 @@ func (g *gate) refuse(ctx context.Context, procedure string, err error) error {
 // recovered turns a panic of a call into an answer.
 func (g *gate) recovered(ctx context.Context, spec connect.Spec, _ http.Header, v any) error {
 	g.log.Error("call panicked", "procedure", spec.Procedure, "caller", author(ctx), "panic", v, "stack", string(debug.Stack()))
-	return connect.NewError(connect.CodeInternal, fmt.Errorf("%s: a bug of the server; its log has the details", spec.Procedure))
+	return connect.NewError(connect.CodeInternal, fmt.Errorf("%s: %w; the server's log has the details", spec.Procedure, errPanicked))
 }

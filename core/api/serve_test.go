@@ -23,6 +23,8 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
+var _ api.Engine = (*engine.Engine)(nil)
+
 // fakeEngine shows the state that a test made and answers commands as it says.
 type fakeEngine struct {
 	mu    sync.Mutex // guards what follows

@@ -17,6 +17,11 @@ import (
 
 const clusterID = "c1"
 
+var (
+	_ Engine = (*engine.Engine)(nil)
+	_ Signer = (*pki.Authority)(nil)
+)
+
 // fakeEngine commits what a test tells it to, and keeps what it was sent.
 type fakeEngine struct {
 	commit func(engine.Turn)
