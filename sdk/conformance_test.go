@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/setpointd/setpoint/sdk"
 	"github.com/setpointd/setpoint/sdk/cluster"
 	"github.com/setpointd/setpoint/sdk/sdktest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // zoneType has a slot for each zone, which any of its nodes may take, and holds that of a zone named 2.
 type zoneType struct{}
