@@ -80,7 +80,7 @@ func (a *app) writeEvents(s *server, stream *connect.ServerStreamForClient[apiv1
 
 func eventLine(style console.Style, e *apiv1.Event) string {
 	text := e.GetText()
-	if e.GetKind() == "stall_began" {
+	if e.GetKind() == "stalled" || e.GetKind() == "stall_changed" {
 		text = style.Red(text)
 	}
 	return fmt.Sprintf("%s  %s  %s  %s", style.Faint(timeOf(e.GetTime()).Local().Format("15:04:05.000")), style.Faint(fmt.Sprint(e.GetRevision())), e.GetKind(), text)

@@ -20,6 +20,9 @@ import (
 // BuiltinPlugins returns the names of the plugins that are part of the executable.
 func BuiltinPlugins() []string { return []string{"constraint", "drain", "global"} }
 
+// stateFile is the name of bbolt's file in the data directory.
+const stateFile = "state.db"
+
 // Default returns the configuration of a server without files.
 func Default() *Config {
 	c := &Config{
@@ -42,7 +45,7 @@ func (c *Config) complete() {
 	c.Name = cmp.Or(c.Name, hostname())
 	c.Advertise = cmp.Or(c.Advertise, reachable(c.Listen.API))
 	if c.Store.Kind == StoreBolt {
-		c.Store.File = cmp.Or(c.Store.File, filepath.Join(c.DataDir, "state.db"))
+		c.Store.File = cmp.Or(c.Store.File, filepath.Join(c.DataDir, stateFile))
 	}
 	c.Heartbeat.Silent = cmp.Or(c.Heartbeat.Silent, 2*c.Heartbeat.Interval)
 	c.Heartbeat.Grace = cmp.Or(c.Heartbeat.Grace, max(3*c.Heartbeat.Interval, c.Heartbeat.Silent))

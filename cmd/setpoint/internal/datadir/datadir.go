@@ -34,6 +34,9 @@ func (d Dir) Store() string { return d.file("state.db") }
 // Tokens is the file of the join tokens' hashes.
 func (d Dir) Tokens() string { return d.file("tokens.json") }
 
+// PluginSockets is the directory of the sockets over which the server talks to plugins.
+func (d Dir) PluginSockets() string { return d.file("plugins") }
+
 // Nodes is the directory of the agents that `dev` starts, a directory for each.
 func (d Dir) Nodes() string { return d.file("agents") }
 

@@ -1,0 +1,252 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/datadir"
+	"github.com/setpointd/setpoint/core/api"
+	"github.com/setpointd/setpoint/core/config"
+	"github.com/setpointd/setpoint/core/dispatch"
+	"github.com/setpointd/setpoint/core/engine"
+	"github.com/setpointd/setpoint/core/pki"
+	"github.com/setpointd/setpoint/core/pluginhost"
+	"github.com/setpointd/setpoint/core/pluginhost/runner"
+	"github.com/setpointd/setpoint/core/store"
+)
+
+// Options are what a server is made of.
+type Options struct {
+	Config  *config.Config
+	Version string
+	Log     hclog.Logger
+	// Settled returns why the server is not ready, once all else is; nil: it is. It is asked until it has returned nil once.
+	Settled func(*Server) error
+}
+
+// Server is a server whose state is loaded and whose listener is open.
+type Server struct {
+	opts    Options
+	dir     datadir.Dir
+	backend store.Backend
+	certs   *certificates
+	tokens  *tokens
+
+	launcher   *runner.Launcher
+	listener   net.Listener
+	clock      clock
+	engine     *engine.Engine
+	commits    *committer
+	host       *pluginhost.Host
+	dispatcher *dispatch.Dispatcher
+	events     *api.Events
+	api        *api.API
+
+	ready    atomic.Bool // has been ready once
+	stopping chan struct{}
+}
+
+// Open takes hold of the data directory, loads the state, and listens. Nothing is answered before Run. The caller closes the server.
+func Open(ctx context.Context, opts Options) (_ *Server, err error) {
+	s := &Server{opts: opts, dir: datadir.Dir(opts.Config.DataDir), stopping: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if err := os.MkdirAll(string(s.dir), 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	if s.backend, err = openStore(s.dir, opts.Config.Store); err != nil {
+		return nil, err
+	}
+	state, err := loadState(ctx, s.backend)
+	if err != nil {
+		return nil, err
+	}
+	if s.certs, err = newCertificates(s.dir, opts.Config, state.ClusterID); err != nil {
+		return nil, err
+	}
+	if s.tokens, err = openTokens(s.dir, s.certs.authority.Fingerprint()); err != nil {
+		return nil, err
+	}
+	if s.launcher, err = newLauncher(s.dir, opts.Log.Named("plugin")); err != nil {
+		return nil, err
+	}
+	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", opts.Config.Listen.API); err != nil {
+		return nil, fmt.Errorf("listen for the API: %w", err)
+	}
+	return s, s.assemble(state)
+}
+
+// assemble makes the parts and tells them of each other.
+func (s *Server) assemble(state *engine.State) (err error) {
+	cfg, log := s.opts.Config, s.opts.Log
+	s.clock = newClock(state.Now.Engine)
+	s.events = api.NewEvents(state.Revision)
+	s.commits = &committer{journal: store.Journal{Backend: s.backend}, log: log.Named("store"), stop: s.stopping}
+	s.engine = engine.New(engine.Config{
+		ClusterID: state.ClusterID, Plugins: pluginNames(cfg), Heartbeat: cfg.Heartbeat.Interval, Silent: cfg.Heartbeat.Silent, Down: cfg.Heartbeat.Grace,
+		Strategy: cfg.Placement.Strategy, MaxChanges: min(cfg.Limits.TurnChanges, s.backend.Limits().Changes),
+	}, state, s.clock.Now())
+	s.host = pluginhost.New(pluginhost.Config{
+		Logger: log.Named("plugin"), Launcher: s.launcher, Version: s.opts.Version, ClusterID: state.ClusterID, Engine: s.engine, Plugins: hostPlugins(cfg),
+	})
+	s.dispatcher, err = dispatch.New(dispatch.Options{
+		Engine: s.engine, Identity: api.IdentityFrom, Tokens: s.tokens, Signer: s.certs.authority, Log: log.Named("agents"), Heartbeat: cfg.Heartbeat.Interval,
+	})
+	if err != nil {
+		return err
+	}
+	s.api, err = api.New(api.Options{
+		Engine: s.engine, Plugins: plugins{s.host}, Logs: s.dispatcher, Tokens: s.tokens, Events: s.events, Log: log.Named("api"),
+		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady,
+	})
+	return err
+}
+
+// Address returns the URL at which commands on this machine reach the server.
+func (s *Server) Address() string {
+	address := s.listener.Addr().String()
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		address = net.JoinHostPort("127.0.0.1", port)
+	}
+	return "https://" + address
+}
+
+// View returns the newest committed state.
+func (s *Server) View() *engine.State { return s.engine.View() }
+
+// Connected reports whether the agent of the node of that name has a session with this server.
+func (s *Server) Connected(node string) bool {
+	n := s.engine.View().NodeNamed(node)
+	return n != nil && s.dispatcher.Connected(n.ID)
+}
+
+// Token makes a token with which a machine joins.
+func (s *Server) Token(ctx context.Context, lifetime time.Duration) (pki.Token, error) {
+	token, _, err := s.tokens.Create(ctx, pki.RoleNode, lifetime)
+	return token, err
+}
+
+// Revoke makes a token worthless.
+func (s *Server) Revoke(ctx context.Context, token pki.Token) error {
+	return s.tokens.Revoke(ctx, token.Hash())
+}
+
+// notReady returns why the server is not ready. It has been ready once everything has started; after that only a full store makes it less.
+func (s *Server) notReady() error {
+	if s.commits.full.Load() {
+		return store.ErrNoSpace
+	}
+	if s.ready.Load() {
+		return nil
+	}
+	if err := (plugins{s.host}).settled(); err != nil {
+		return err
+	}
+	if s.opts.Settled != nil {
+		if err := s.opts.Settled(s); err != nil {
+			return err
+		}
+	}
+	if !s.ready.Swap(true) {
+		s.opts.Log.Info("ready", "address", s.Address())
+	}
+	return nil
+}
+
+// Ready waits until the server is ready or the context ends.
+func (s *Server) Ready(ctx context.Context) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for s.notReady() != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Run serves until the context ends, which is no error, or a part fails that the others cannot do without.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.dir.WriteAddress(s.Address()); err != nil {
+		return err
+	}
+	log := s.opts.Log
+	log.Info("server starts", "version", s.opts.Version, "cluster", s.engine.View().ClusterID, "revision", uint64(s.engine.View().Revision), "address", s.Address())
+	g, ctx := errgroup.WithContext(ctx)
+	decide, stopDeciding := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDeciding()
+	decided := make(chan error, 1)
+	go func() {
+		decided <- s.engine.Run(decide, s.clock, s.commits, engine.Ports{
+			Committed: []func(engine.Turn){s.dispatcher.Committed, s.events.Committed}, Plugins: s.host.Update,
+		})
+	}()
+	path, agents := s.dispatcher.Handler(s.api.HandlerOptions()...)
+	parts := map[string]func(context.Context) error{
+		"plugins": s.host.Run,
+		"agents":  s.dispatcher.Run,
+		"events":  s.events.Run,
+		"api": func(ctx context.Context) error {
+			handler := s.api.Handler(api.Mount{Path: path, Handler: agents})
+			return api.Serve(ctx, s.listener, pki.ServerTLS(s.certs.holder, s.certs.authority.Certificate()), handler, log.Named("http"))
+		},
+		"certificates": func(ctx context.Context) error { s.certs.keep(ctx, log); return nil },
+	}
+	for name, run := range parts {
+		g.Go(func() error {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	// The engine ends by itself only if a commit failed; then nothing that the server says is worth anything.
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-decided:
+			decided <- err
+			return err
+		}
+	})
+	failed := g.Wait()
+	close(s.stopping)
+	stopDeciding()
+	if err := <-decided; failed == nil {
+		failed = err
+	}
+	log.Info("server ends", "revision", uint64(s.engine.View().Revision))
+	return failed
+}
+
+// Close lets go of everything. Run has returned, or was never called.
+func (s *Server) Close() error {
+	var errs []error
+	if s.launcher != nil {
+		errs = append(errs, s.launcher.Close())
+	}
+	if s.listener != nil {
+		if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if s.backend != nil {
+		errs = append(errs, s.backend.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/daemon"
+	"github.com/setpointd/setpoint/core/config"
+)
+
+func (a *app) serverCommand() *cobra.Command {
+	var files []string
+	var listen string
+	cmd := &cobra.Command{
+		Use: "server", Short: "Run a server", Args: takes(0, 0),
+		Long: `Runs a server: it keeps the cluster's state, decides, and answers agents, plugins and people.
+
+Configuration files, and directories of them, are read in the order given; --data-dir and --listen win over what they say. config.hcl.example shows
+every setting. Certificates and an administrator's credential are made in the data directory at the first start.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.loadConfig(files)
+			if err != nil {
+				return err
+			}
+			if err := checkListen(listen); err != nil {
+				return err
+			}
+			dir, err := a.serverDir(len(files) > 0)
+			if err != nil {
+				return err
+			}
+			cfg.Override(dir, listen)
+			return a.serve(cmd.Context(), cfg)
+		},
+	}
+	cmd.Flags().StringArrayVar(&files, "config", nil, "a configuration `file` or a directory of them; may be repeated")
+	cmd.Flags().StringVar(&listen, "listen", "", "where to listen, `HOST:PORT` (default: what the configuration says, or 127.0.0.1:7480)")
+	return cmd
+}
+
+// serverDir returns the data directory that was named; without that, and without configuration files, the one where commands look.
+func (a *app) serverDir(configured bool) (string, error) {
+	if configured && a.dataDir == "" && a.env("SETPOINT_DATA_DIR") == "" {
+		return "", nil
+	}
+	dir, err := a.dir()
+	return string(dir), err
+}
+
+// checkListen refuses what is no address to listen at. Port 0 is any free one.
+func checkListen(address string) error {
+	if address == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return refuse("Write HOST:PORT, such as 127.0.0.1:7480; port 0 is any free one.", "bad address to listen at: %v", err)
+	}
+	return nil
+}
+
+// serve runs a server until the context ends.
+func (a *app) serve(ctx context.Context, cfg *config.Config) error {
+	s, err := daemon.Open(ctx, daemon.Options{Config: cfg, Version: version, Log: daemon.NewLogger("setpoint", cfg.Log, a.errOut)})
+	if err != nil {
+		return fmt.Errorf("start the server: %w", err)
+	}
+	err = s.Run(ctx)
+	return errors.Join(err, s.Close())
+}
+
+// loadConfig reads configuration files. Mistakes are written with their lines.
+func (a *app) loadConfig(files []string) (*config.Config, error) {
+	cfg, diags := config.Load(files...)
+	if len(diags) > 0 {
+		if err := cfg.Write(a.errOut, diags, a.look()); err != nil {
+			return nil, err
+		}
+	}
+	if diags.HasErrors() {
+		fmt.Fprintln(a.errOut, "Error: the configuration has mistakes. `setpoint config validate FILE` checks it again.")
+		return nil, errShown(exitRefused)
+	}
+	return cfg, nil
+}
