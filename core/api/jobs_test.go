@@ -218,8 +218,8 @@ func TestSlotsOfAGlobalJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The slot of n2 has neither task nor stall: filters refuse its node.
-	want := &apiv1.JobCounts{Wanted: 2, Up: 1, Running: 1, Stalled: 1, Limited: true, Eligible: 2, EligibleOf: 4}
-	if got := res.Msg.GetJob(); !proto.Equal(got.GetCounts(), want) || got.GetState() != "stalled" {
+	want := &apiv1.JobCounts{Wanted: 2, Up: 1, Running: 1, Held: 1, Stalled: 1, Limited: true, Eligible: 2, EligibleOf: 4}
+	if got := res.Msg.GetJob(); !proto.Equal(got.GetCounts(), want) || got.GetState() != "stalled" || got.GetSlots()[2].GetHeld() != "node n3 is paused" {
 		t.Errorf("the job is %s, counts are %v, want %v", got.GetState(), got.GetCounts(), want)
 	}
 }

@@ -112,7 +112,7 @@ func jobOf(subject cluster.Subject) string {
 func (v *service) why(ctx context.Context, task cluster.TaskID) (*engine.WhyResult, error) {
 	r, err := do[engine.WhyResult](ctx, v.opts.Engine, engine.Why{Task: task})
 	if isNotFound(err) {
-		return nil, nil //nolint:nilnil // there is nothing to say of it
+		return nil, nil // there is nothing to say of it
 	}
 	if err != nil {
 		return nil, err

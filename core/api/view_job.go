@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ const (
 type slotFacts struct {
 	slot    *cluster.Slot
 	newest  *cluster.Task
+	held    string // why it starts nothing and keeps what is there; "" if it is not held
 	up      bool
 	live    bool // has a task that is not dead
 	stale   bool
@@ -46,7 +48,7 @@ func (f *slotFacts) wanted() bool {
 
 // slotFactsOf looks at one slot, its tasks and its stalls.
 func slotFactsOf(s *engine.State, j *cluster.Job, slot *cluster.Slot, stalls []*apiv1.Stall) slotFacts {
-	f := slotFacts{slot: slot, stalls: stalls}
+	f := slotFacts{slot: slot, stalls: stalls, held: cmp.Or(slot.Held, heldBy(slot, stalls))}
 	content := slot.SpecVersion
 	for _, t := range s.SlotTasks(slot.Job, slot.Key) {
 		f.newest = t
@@ -68,6 +70,20 @@ func slotFactsOf(s *engine.State, j *cluster.Job, slot *cluster.Slot, stalls []*
 	f.stale = content != j.Control.SpecVersion && !slot.Done
 	f.failed = slot.Done && f.newest != nil && f.newest.Observed.State != cluster.Complete
 	return f
+}
+
+// heldBy returns why a slot that is limited to nodes is held: none of these can be used or judged now. The slot's stall says so.
+func heldBy(slot *cluster.Slot, stalls []*apiv1.Stall) string {
+	if len(slot.Nodes) == 0 {
+		return ""
+	}
+	for _, stall := range stalls {
+		switch cluster.Code(stall.GetCode()) {
+		case cluster.CodeNodePaused, cluster.CodeNodeDraining, cluster.CodeNodeSilent, cluster.CodeNodeDown, cluster.CodePluginPending:
+			return stall.GetMessage()
+		}
+	}
+	return ""
 }
 
 // slotStalls are the stalls of slots, by slot; also of slots that there will be.
@@ -129,7 +145,7 @@ func count(c *apiv1.JobCounts, f *slotFacts) {
 	addIf(&c.Up, f.up)
 	addIf(&c.Done, f.slot.Done)
 	addIf(&c.Failed, f.failed)
-	addIf(&c.Held, f.slot.Held != "")
+	addIf(&c.Held, f.held != "")
 	addIf(&c.Stale, f.stale)
 	addIf(&c.Stalled, len(f.stalls) > 0)
 }
@@ -187,7 +203,7 @@ func jobState(c *cluster.JobControl, update cluster.UpdateState, n *apiv1.JobCou
 
 func slotView(s *engine.State, f *slotFacts) *apiv1.Slot {
 	v := &apiv1.Slot{
-		Key: string(f.slot.Key), Ends: f.slot.Ends, Unwanted: f.slot.Unwanted, Held: f.slot.Held, Version: f.slot.Version, Up: f.up,
+		Key: string(f.slot.Key), Ends: f.slot.Ends, Unwanted: f.slot.Unwanted, Held: f.held, Version: f.slot.Version, Up: f.up,
 		Done: f.slot.Done, NotUpSince: timestamp(f.slot.NotUpSince), NotUpWhy: string(f.slot.NotUpWhy), UpSince: timestamp(f.slot.UpSince),
 		Restarts: int64(len(f.slot.Restarts)), Backoff: int64(f.slot.Backoff),
 	}
