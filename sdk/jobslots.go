@@ -105,20 +105,24 @@ func (j *job) compute(v *view, out *slotsAnswer) error {
 
 // wireSlots checks slots and sorts them by key.
 func wireSlots(plugin string, slots []Slot, v *view) ([]*pluginv1.Slot, error) {
-	out := make([]*pluginv1.Slot, len(slots))
+	out, block := make([]*pluginv1.Slot, len(slots)), make([]pluginv1.Slot, len(slots))
+	indexes := make([]uint32, 0, len(slots)) // of slots with one node each, as most have
 	for i := range slots {
 		s := &slots[i]
 		if s.Key == "" {
 			return nil, fmt.Errorf("slot %d of the answer has no key", i)
 		}
-		w := &pluginv1.Slot{Key: string(s.Key), Ends: s.Ends}
+		w := &block[i]
+		w.Key, w.Ends = string(s.Key), s.Ends
+		first := len(indexes)
 		for _, id := range s.Nodes {
 			index, ok := v.index(id)
 			if !ok {
 				return nil, fmt.Errorf("slot %q names the node %q, which does not exist", s.Key, id)
 			}
-			w.Nodes = append(w.Nodes, index)
+			indexes = append(indexes, index)
 		}
+		w.Nodes = indexes[first:len(indexes):len(indexes)]
 		slices.Sort(w.Nodes)
 		w.Nodes = slices.Compact(w.Nodes)
 		if s.Held != nil {

@@ -26,11 +26,13 @@ type each struct {
 // Slots names a slot after each node.
 func (e each) Slots(_ context.Context, req sdk.SlotsRequest) (sdk.SlotsResponse, error) {
 	out := sdk.SlotsResponse{Slots: make([]sdk.Slot, 0, len(req.Nodes))}
-	for _, n := range req.Nodes {
+	ids := make([]cluster.NodeID, len(req.Nodes))
+	for i, n := range req.Nodes {
 		if n.Spec.Decommissioned {
 			continue
 		}
-		out.Slots = append(out.Slots, sdk.Slot{Key: cluster.SlotKey(n.ID), Nodes: []cluster.NodeID{n.ID}, Ends: e.ends})
+		ids[i] = n.ID
+		out.Slots = append(out.Slots, sdk.Slot{Key: cluster.SlotKey(n.ID), Nodes: ids[i : i+1 : i+1], Ends: e.ends})
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package sdktest
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/setpointd/setpoint/sdk"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -102,11 +103,13 @@ func (h *Host) takeSlots(m *pluginv1.Slots) error {
 	}
 	next := j.partial
 	if next == nil {
-		next = map[string]Slot{}
-		if m.Delta {
-			for key, slot := range j.slots {
-				next[key] = slot
-			}
+		switch {
+		case !m.Delta || j.slots == nil:
+			next = map[string]Slot{}
+		case m.More:
+			next = maps.Clone(j.slots)
+		default:
+			next = j.slots
 		}
 	}
 	if err := h.changeSlots(next, m); err != nil {
