@@ -80,7 +80,8 @@ type Options struct {
 	Version string  // of the server
 	PID     int
 	Started time.Time
-	Ready   func() error // why the server is not ready; nil function or nil: it is
+	Now     func() time.Time // nil: time.Now
+	Ready   func() error     // why the server is not ready; nil function or nil: it is
 }
 
 // API answers what people and programs ask.
@@ -90,6 +91,9 @@ type API struct{ opts Options }
 func New(opts Options) (*API, error) {
 	if opts.Engine == nil || opts.Plugins == nil || opts.Logs == nil || opts.Tokens == nil || opts.Events == nil || opts.Log == nil {
 		return nil, errors.New("make api: an option is missing")
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
 	}
 	if opts.Ready == nil {
 		opts.Ready = func() error { return nil }
@@ -101,6 +105,9 @@ func New(opts Options) (*API, error) {
 type service struct {
 	opts Options
 }
+
+// view returns the newest committed state as it is seen now.
+func (v *service) view() *engine.State { return v.opts.Engine.View().At(v.opts.Now()) }
 
 // Mount is a further service to be served, such as the agents'.
 type Mount struct {

@@ -73,7 +73,7 @@ func (v *service) job(ctx context.Context, op engine.Op) (*connect.Response[apiv
 	if err != nil {
 		return nil, err
 	}
-	state, job := v.opts.Engine.View(), r.Job
+	state, job := v.view(), r.Job
 	if newest := state.Job(job.Name); newest != nil {
 		job = newest
 	}
@@ -82,7 +82,7 @@ func (v *service) job(ctx context.Context, op engine.Op) (*connect.Response[apiv
 
 // GetJob returns one job.
 func (v *service) GetJob(_ context.Context, req *connect.Request[apiv1.GetJobRequest]) (*connect.Response[apiv1.GetJobResponse], error) {
-	state := v.opts.Engine.View()
+	state := v.view()
 	j := state.Job(req.Msg.GetJob())
 	if j == nil {
 		return nil, notFound("job", req.Msg.GetJob(), listJobs)
@@ -96,7 +96,7 @@ func (v *service) ListJobs(_ context.Context, req *connect.Request[apiv1.ListJob
 	if err != nil {
 		return nil, err
 	}
-	state := v.opts.Engine.View()
+	state := v.view()
 	var rows []row[*cluster.Job]
 	for j := range state.Jobs() {
 		rows = append(rows, row[*cluster.Job]{j.Name, j})

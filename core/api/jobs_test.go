@@ -181,7 +181,7 @@ func TestRefusalsKeepTheirKind(t *testing.T) {
 func TestJobIsCounted(t *testing.T) {
 	s := serve(t, nil)
 	stale := with(running("web/2/3", "a"), func(t *cluster.Task) { t.SpecVersion, t.JobVersion = 1, 1 })
-	leaving := with(running("web/4/3", "a"), func(t *cluster.Task) { t.Desired.State = cluster.DesiredShutdown })
+	leaving := with(running("web/4/3", "a"), func(t *cluster.Task) { t.Desired.State, t.Desired.Since = cluster.DesiredShutdown, at(8*time.Second) })
 	s.engine.set(9, node("a", "n1"), job("web", 3), slot("web", "1"), slot("web", "2"), slot("web", "3"),
 		with(slot("web", "4"), func(s *cluster.Slot) { s.Unwanted = true }),
 		running("web/1/3", "a"), stale, task("web/3/3"), leaving, groupStall("web"),
@@ -241,7 +241,7 @@ func TestWordForAJob(t *testing.T) {
 		"paused":   {updating(cluster.UpdatePaused), slot("web", "1"), running("web/1/3", "a")},
 		"complete": done(cluster.Complete),
 		"failed":   done(cluster.Failed),
-		"stopping": {stopped, slot("web", "1"), with(running("web/1/3", "a"), func(t *cluster.Task) { t.Desired.State = cluster.DesiredShutdown })},
+		"stopping": {stopped, slot("web", "1"), with(running("web/1/3", "a"), func(t *cluster.Task) { t.Desired.State, t.Desired.Since = cluster.DesiredShutdown, at(8*time.Second) })},
 		"stopped":  {stopped, slot("web", "1")},
 		"empty":    {job("web", 0)},
 	} {

@@ -46,7 +46,7 @@ func (v *service) ListNodes(ctx context.Context, req *connect.Request[apiv1.List
 	if err != nil {
 		return nil, err
 	}
-	state := v.opts.Engine.View()
+	state := v.view()
 	var rows []row[*cluster.Node]
 	for n := range state.Nodes() {
 		rows = append(rows, row[*cluster.Node]{string(n.ID), n})
@@ -65,7 +65,7 @@ func (v *service) GetNode(ctx context.Context, req *connect.Request[apiv1.GetNod
 	if err != nil {
 		return nil, err
 	}
-	state := v.opts.Engine.View()
+	state := v.view()
 	n := state.NodeNamed(req.Msg.GetNode())
 	if n == nil {
 		return nil, notFound("node", req.Msg.GetNode(), listNodes)
@@ -79,7 +79,7 @@ func (v *service) node(ctx context.Context, op engine.Op) (*connect.Response[api
 	if err != nil {
 		return nil, err
 	}
-	state, n := v.opts.Engine.View(), r.Node
+	state, n := v.view(), r.Node
 	if newest := state.Node(n.ID); newest != nil {
 		n = newest
 	}
@@ -110,7 +110,7 @@ func (v *service) LabelNode(ctx context.Context, req *connect.Request[apiv1.Labe
 	}
 	var out *connect.Response[apiv1.NodeResponse]
 	if m.GetDryRun() {
-		state := v.opts.Engine.View()
+		state := v.view()
 		n := state.NodeNamed(m.GetNode())
 		if n == nil {
 			return nil, notFound("node", m.GetNode(), listNodes)

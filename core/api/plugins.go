@@ -14,7 +14,7 @@ import (
 
 // ListPlugins returns the plugins.
 func (v *service) ListPlugins(context.Context, *connect.Request[apiv1.ListPluginsRequest]) (*connect.Response[apiv1.ListPluginsResponse], error) {
-	return connect.NewResponse(&apiv1.ListPluginsResponse{Plugins: v.plugins(v.opts.Engine.View())}), nil
+	return connect.NewResponse(&apiv1.ListPluginsResponse{Plugins: v.plugins(v.view())}), nil
 }
 
 func (v *service) plugins(s *engine.State) []*apiv1.Plugin {
@@ -42,7 +42,7 @@ func (v *service) ConfirmPlugin(ctx context.Context, req *connect.Request[apiv1.
 
 // GetStatus returns how the server and its cluster are.
 func (v *service) GetStatus(context.Context, *connect.Request[apiv1.GetStatusRequest]) (*connect.Response[apiv1.GetStatusResponse], error) {
-	s := v.opts.Engine.View()
+	s := v.view()
 	out := &apiv1.GetStatusResponse{
 		ClusterId: s.ClusterID, Version: v.opts.Version, Pid: int64(v.opts.PID), Started: wallTimestamp(v.opts.Started),
 		Revision: uint64(s.Revision), Ready: true, Nodes: make(map[string]int64), Tasks: make(map[string]int64), Plugins: v.plugins(s),

@@ -134,6 +134,7 @@ func serve(t *testing.T, change func(*api.Options)) *server {
 	opts := api.Options{
 		Engine: s.engine, Plugins: s.plugins, Logs: s.logs, Tokens: &fakeTokens{}, Events: s.events, Log: hclog.NewNullLogger(),
 		Version: "1.2.3", PID: 42, Started: time.Unix(1000, 0), Ready: func() error { return s.ready },
+		Now: func() time.Time { return s.engine.View().Now.WallTime() },
 	}
 	if change != nil {
 		change(&opts)

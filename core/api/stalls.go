@@ -42,6 +42,11 @@ func allStalls(s *engine.State) []waiting {
 			out = append(out, groupStalls(s, t)...)
 		}
 	}
+	for t := range s.Tasks() {
+		if stall := cluster.Overdue(t, s.Node(t.Placement.Node), s.Now); stall != nil {
+			out = append(out, waiting{stall: *stall})
+		}
+	}
 	return out
 }
 
@@ -67,7 +72,7 @@ func (v *service) ListStalls(ctx context.Context, req *connect.Request[apiv1.Lis
 	if err != nil {
 		return nil, err
 	}
-	state := v.opts.Engine.View()
+	state := v.view()
 	var rows []row[waiting]
 	for _, w := range allStalls(state) {
 		if m.GetCode() != "" && string(w.stall.Code) != m.GetCode() || m.GetJob() != "" && jobOf(w.stall.Subject) != m.GetJob() {

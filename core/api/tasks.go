@@ -27,7 +27,7 @@ func (v *service) ListTasks(_ context.Context, req *connect.Request[apiv1.ListTa
 	if err != nil {
 		return nil, err
 	}
-	state := v.opts.Engine.View()
+	state := v.view()
 	tasks := state.Tasks()
 	if m.GetJob() != "" {
 		tasks = state.TasksOf(m.GetJob())
@@ -71,7 +71,7 @@ func find(s *engine.State, name string) (*cluster.Task, error) {
 
 // GetTask returns one task.
 func (v *service) GetTask(ctx context.Context, req *connect.Request[apiv1.GetTaskRequest]) (*connect.Response[apiv1.GetTaskResponse], error) {
-	state := v.opts.Engine.View()
+	state := v.view()
 	t, err := find(state, req.Msg.GetTask())
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func specOf(s *engine.State, t *cluster.Task) *setpointv1.TaskSpec {
 
 // WhyTask returns every reason that keeps a task from each node.
 func (v *service) WhyTask(ctx context.Context, req *connect.Request[apiv1.WhyTaskRequest]) (*connect.Response[apiv1.WhyTaskResponse], error) {
-	t, err := find(v.opts.Engine.View(), req.Msg.GetTask())
+	t, err := find(v.view(), req.Msg.GetTask())
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (v *service) WhyTask(ctx context.Context, req *connect.Request[apiv1.WhyTas
 	if err != nil {
 		return nil, err
 	}
-	state := v.opts.Engine.View()
+	state := v.view()
 	out := &apiv1.WhyTaskResponse{
 		Task: taskView(state, t), Sentence: why.Sentence, Nearest: why.Nearest, Clears: why.Clears, Exceeds: why.Exceeds,
 	}
@@ -133,7 +133,7 @@ func (v *service) TaskLogs(ctx context.Context, req *connect.Request[apiv1.TaskL
 	default:
 		return invalid("the request", unknownWord("stream", m.GetStream(), "stdout", "stderr"))
 	}
-	state := v.opts.Engine.View()
+	state := v.view()
 	t, err := find(state, m.GetTask())
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ type watch struct {
 // WatchEvents sends what happened, and what happens.
 func (v *service) WatchEvents(ctx context.Context, req *connect.Request[apiv1.WatchEventsRequest], stream *connect.ServerStream[apiv1.WatchEventsResponse]) error {
 	m := req.Msg
-	state := v.opts.Engine.View()
+	state := v.view()
 	match, err := matcher(state, m)
 	if err != nil {
 		return err

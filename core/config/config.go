@@ -82,7 +82,7 @@ type Placement struct {
 
 // Limits bound what is done at a time.
 type Limits struct {
-	TurnChanges int // changes decided in one turn, about; default 5,000
+	TurnChanges int // changes decided in one turn, about; default 4,000
 }
 
 // OnFailure says what a filter that cannot answer means for tasks that it has not judged.

@@ -32,7 +32,7 @@ func Default() *Config {
 		Store:     Store{Kind: StoreBolt, Retention: Retention{Revisions: 100_000, Age: 10 * time.Minute, Bytes: 64 << 20}},
 		Heartbeat: Heartbeat{Interval: time.Second},
 		Placement: Placement{Strategy: cluster.StrategySpread},
-		Limits:    Limits{TurnChanges: 5000},
+		Limits:    Limits{TurnChanges: 4000},
 		files:     make(map[string]*hcl.File),
 		ranges:    make(hcltext.Ranges),
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tidwall/btree"
 
@@ -172,11 +173,15 @@ func (s *State) stallsWithPrefix(prefix string) []*cluster.Stall {
 	return out
 }
 
-// TaskStalls returns why a task waits: its own stalls, and those of the group with which it is placed, beginning no earlier than the task itself.
+// TaskStalls returns why a task waits: its own stalls, those of the group with which it is placed, beginning no earlier than the task itself, and what follows
+// from how long its last step was ago.
 func (s *State) TaskStalls(t *cluster.Task) []cluster.Stall {
 	var out []cluster.Stall
 	for _, v := range s.StallsOf(cluster.Subject{Kind: cluster.SubjectTask, ID: string(t.ID)}) {
 		out = append(out, *v)
+	}
+	if o := cluster.Overdue(t, s.Node(t.Placement.Node), s.Now); o != nil {
+		out = append(out, *o)
 	}
 	if t.Placed() || !t.Desired.State.Wanted() {
 		return out
@@ -195,13 +200,14 @@ func (s *State) TaskStalls(t *cluster.Task) []cluster.Stall {
 	return out
 }
 
-// Waiting returns why a task waits at a moment: what is stored, and what follows from how long its last step was ago.
-func (s *State) Waiting(t *cluster.Task, now cluster.Time) []cluster.Stall {
-	out := s.TaskStalls(t)
-	if o := cluster.Overdue(t, s.Node(t.Placement.Node), now); o != nil {
-		out = append(out, *o)
+// At returns the state as it is seen at a later moment of the wall clock: records are the same, and what is derived from how long something takes is derived
+// for that moment. An earlier moment changes nothing.
+func (s *State) At(wall time.Time) *State {
+	c := *s
+	if d := wall.UnixNano() - s.Now.Wall; d > 0 && s.Now.Wall > 0 {
+		c.Now = s.Now.Add(time.Duration(d))
 	}
-	return out
+	return &c
 }
 
 // GroupKey names the group with which a waiting task is placed: its job, the content that it runs and the nodes that its slot is limited to.

@@ -80,7 +80,7 @@ func (w *World) checkTurn(t engine.Turn) {
 // Settled returns what is wrong with a cluster that had time to settle: slots that are neither up nor explained, and processes that nothing wants.
 func (w *World) Settled() []string {
 	var out []string
-	st := w.State()
+	st := w.State().At(w.now.WallTime())
 	alive := map[cluster.TaskID]bool{}
 	for _, a := range w.Agents {
 		for _, p := range a.Procs() {
@@ -91,7 +91,7 @@ func (w *World) Settled() []string {
 	}
 	for t := range st.Tasks() {
 		n := st.Node(t.Placement.Node)
-		phase := cluster.PhaseOf(t, n, len(st.Waiting(t, w.now)) > 0)
+		phase := cluster.PhaseOf(t, n, len(st.TaskStalls(t)) > 0)
 		switch {
 		case phase == cluster.PhaseRunning && !alive[t.ID]:
 			out = append(out, fmt.Sprintf("%s is said to run and does not", t.ID))
