@@ -111,7 +111,9 @@ func diagnosticsOf(err error) Diagnostics {
 	if errors.As(err, &d) {
 		return d
 	}
-	if s, ok := asStall(err); ok {
+	if s, ok := asStall(err); ok && s == nil {
+		return nil
+	} else if ok {
 		return Diagnostics{{Summary: fmt.Sprintf("%s (%s)", s.Message, s.Code), Detail: s.Detail}}
 	}
 	return Diagnostics{{Summary: err.Error()}}

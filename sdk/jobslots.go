@@ -91,11 +91,10 @@ func (j *job) compute(v *view, out *slotsAnswer) error {
 		req.Job.Settings = full
 	}
 	resp, err := j.plugin.JobTypes[j.ask.Type].Slots(ctx, req)
-	if s, ok := asStall(err); ok {
+	if s, ok := asStall(err); ok && s != nil {
 		out.stall = wireStall(j.plugin.Name, s)
 		return nil
-	}
-	if err != nil {
+	} else if !ok && err != nil {
 		return fmt.Errorf("slots: %w", err)
 	}
 	out.again = resp.Again

@@ -63,11 +63,10 @@ func (j *judge) compile(ctx context.Context, out *judgement) error {
 		req.Settings = full
 	}
 	m, err := j.plugin.Filter.Compile(ctx, req)
-	if s, ok := asStall(err); ok {
+	if s, ok := asStall(err); ok && s != nil {
 		out.stall = s
 		return nil
-	}
-	if err != nil {
+	} else if !ok && err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
 	out.matcher = m
@@ -139,10 +138,13 @@ func (v *verdicts) says(index uint32, s *Stall, rank int8) bool {
 // match asks about one node.
 func match(m Matcher, ranker Ranker, n *cluster.Node) (*Stall, int8, error) {
 	if err := m.Match(n); err != nil {
-		if s, ok := asStall(err); ok {
+		s, ok := asStall(err)
+		if !ok {
+			return nil, 0, fmt.Errorf("match node %s: %w", n.ID, err)
+		}
+		if s != nil {
 			return s, 0, nil
 		}
-		return nil, 0, fmt.Errorf("match node %s: %w", n.ID, err)
 	}
 	if ranker == nil {
 		return nil, 0, nil

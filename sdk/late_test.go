@@ -243,3 +243,50 @@ func TestChangedAsksAgain(t *testing.T) {
 		}
 	})
 }
+
+// configuredFilter refuses all nodes if its configuration says so.
+type configuredFilter struct{ closed atomic.Bool }
+
+type closing struct {
+	Closed bool `setpoint:"closed"`
+}
+
+func (f *configuredFilter) Configure(_ context.Context, req sdk.ConfigureRequest) error {
+	var c closing
+	if err := req.Config.Decode(&c); err != nil {
+		return err
+	}
+	f.closed.Store(c.Closed)
+	return nil
+}
+
+func (f *configuredFilter) Compile(context.Context, sdk.CompileRequest) (sdk.Matcher, error) {
+	return closedMatcher{closed: f.closed.Load()}, nil
+}
+
+type closedMatcher struct{ closed bool }
+
+func (m closedMatcher) Match(*cluster.Node) error {
+	var s *sdk.Stall // a nil *Stall is no refusal
+	if m.closed {
+		s = &sdk.Stall{Code: "closed"}
+	}
+	return s
+}
+
+func TestConfigurationChangesAnswers(t *testing.T) {
+	p := sdk.Plugin{Name: "conf", Version: "1.0.0", Filter: &configuredFilter{}, Config: sdk.SchemaOf[closing]()}
+	h := sdktest.New(t, p)
+	h.SetNodes(sdktest.Node("a"))
+	c := h.AddClass(sdk.CompileRequest{})
+	if !c.Answer().Verdicts["a"].Allowed {
+		t.Error("before: refused, want allowed")
+	}
+	if d := h.Configure(`{"closed":"maybe"}`); len(d) != 1 || d[0].Path[0].GetAttribute() != "closed" {
+		t.Errorf("diagnostics %v, want one at closed", d)
+	}
+	if d := h.Configure(`{"closed":true}`); d != nil {
+		t.Fatalf("configure: %v", d)
+	}
+	h.Await("the new answer", func() bool { return c.Answer().Verdicts["a"].Code == "conf.closed" })
+}

@@ -69,7 +69,7 @@ func TestSlowReaderGetsTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := core{say: make(chan *pluginv1.FromCore), heard: make(chan *pluginv1.FromPlugin)}
 		ended := make(chan error)
-		go func() { ended <- serveSession(t.Context(), oddPlugin(), hclog.NewNullLogger(), c) }()
+		go func() { ended <- serveSession(t.Context(), oddPlugin(), hclog.NewNullLogger(), c, nil) }()
 		c.say <- hello()
 		c.say <- nodes(&pluginv1.Nodes{Revision: 1, Last: true, Strings: []string{"", "n1", "x", "0", "1"}, Upsert: []*pluginv1.Node{xNode(3)}})
 		c.say <- oneClass()
@@ -137,7 +137,7 @@ func TestProtocolViolations(t *testing.T) {
 			for _, m := range test.said {
 				c.say <- m
 			}
-			err := serveSession(t.Context(), oddPlugin(), hclog.NewNullLogger(), c)
+			err := serveSession(t.Context(), oddPlugin(), hclog.NewNullLogger(), c, nil)
 			if !errors.Is(err, errProtocol) || err.Error() != "protocol violated: "+test.want {
 				t.Errorf("ended with %v, want %s", err, test.want)
 			}
@@ -157,7 +157,7 @@ func TestUnknownMessagesAndQuestions(t *testing.T) {
 	ask(&pluginv1.Question{Id: 2, Ask: &pluginv1.Question_Drain{Drain: &pluginv1.DrainQuestion{}}})
 	ask(&pluginv1.Question{Id: 3, Ask: &pluginv1.Question_Trial{Trial: &pluginv1.TrialQuestion{}}})
 	ended := make(chan error)
-	go func() { ended <- serveSession(t.Context(), oddPlugin(), hclog.NewNullLogger(), c) }()
+	go func() { ended <- serveSession(t.Context(), oddPlugin(), hclog.NewNullLogger(), c, nil) }()
 	var got []string
 	for len(got) < 3 {
 		if f := (<-c.heard).GetAnswer().GetFailure(); f != nil {
@@ -218,7 +218,9 @@ func TestCancelledQuestionGetsNoAnswer(t *testing.T) {
 		c := core{say: make(chan *pluginv1.FromCore), heard: make(chan *pluginv1.FromPlugin, 9)}
 		d := waitDrainer{ended: make(chan struct{})}
 		ended := make(chan error)
-		go func() { ended <- serveSession(t.Context(), &Plugin{Name: "w", Drainer: d}, hclog.NewNullLogger(), c) }()
+		go func() {
+			ended <- serveSession(t.Context(), &Plugin{Name: "w", Drainer: d}, hclog.NewNullLogger(), c, nil)
+		}()
 		c.say <- hello()
 		c.say <- nodes(&pluginv1.Nodes{Revision: 1, Last: true, Strings: []string{"", "n1"}, Upsert: []*pluginv1.Node{{Id: 1}}})
 		c.say <- &pluginv1.FromCore{Message: &pluginv1.FromCore_Question{Question: &pluginv1.Question{

@@ -122,12 +122,12 @@ func (s *session) drain(ctx context.Context, node *cluster.Node, msg *pluginv1.D
 		return nil, err
 	}
 	resp, err := s.plugin.Drainer.Drain(ctx, req)
-	if stall, ok := asStall(err); ok {
+	if stall, ok := asStall(err); ok && stall != nil {
 		resp = DrainResponse{}
 		for i := range req.Tasks {
 			resp.Keep = append(resp.Keep, Kept{Task: req.Tasks[i].ID, Why: stall})
 		}
-	} else if err != nil {
+	} else if !ok && err != nil {
 		return nil, fmt.Errorf("drain: %w", err)
 	}
 	return drainAnswers(s.plugin.Name, msg, resp, s.limits.message)

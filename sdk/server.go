@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,10 +29,12 @@ type Server struct {
 	cancel context.CancelFunc
 	exit   func() // ends the process; may be nil
 
-	configuring sync.Mutex     // held while author's code takes up a configuration
-	mu          sync.Mutex     // guards stopped, and sessions from growing after it
-	stopped     bool           //
-	sessions    sync.WaitGroup //
+	configuring sync.Mutex // held while author's code takes up a configuration
+	mu          sync.Mutex // guards stopped, live, and sessions from growing once stopped
+	stopped     bool
+	live        map[int]Session // by a number of their own
+	opened      int
+	sessions    sync.WaitGroup
 }
 
 var errStopping = errors.New("the plugin is stopping")
@@ -42,7 +45,7 @@ func NewServer(p Plugin, log hclog.Logger, exit func()) (*Server, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{plugin: &p, log: log, exit: exit}
+	s := &Server{plugin: &p, log: log, exit: exit, live: make(map[int]Session)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, x := range partsOf[NeedsLogger](s.plugin) {
 		x.SetLogger(log)
@@ -80,30 +83,63 @@ func (s *Server) Validate(ctx context.Context, req *pluginv1.ValidateRequest) (*
 	return &pluginv1.ValidateResponse{Diagnostics: d}, err
 }
 
-// Configure takes up a configuration.
+// Configure takes up a configuration. All answers are then computed anew.
 func (s *Server) Configure(ctx context.Context, req *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
 	d, err := s.diagnose("configure", s.config(ctx, req.ConfigJson, func(ctx context.Context, c ConfigureRequest) error {
 		return each(s.plugin, func(v Configurer) error { return v.Configure(ctx, c) })
 	}))
+	if err == nil && !slices.ContainsFunc(d, func(x *pluginv1.Diagnostic) bool { return !x.Warning }) {
+		s.changed()
+	}
 	return &pluginv1.ConfigureResponse{Diagnostics: d}, err
+}
+
+// changed makes all sessions compute their answers anew.
+func (s *Server) changed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, live := range s.live {
+		live.Changed()
+	}
+}
+
+// join counts a session among the live ones until it ends.
+func (s *Server) join() (opened func(Session), end func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return nil, nil, status.Error(codes.Unavailable, errStopping.Error())
+	}
+	s.sessions.Add(1)
+	s.opened++
+	number := s.opened
+	opened = func(live Session) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.live[number] = live
+	}
+	end = func() {
+		s.mu.Lock()
+		delete(s.live, number)
+		s.mu.Unlock()
+		s.sessions.Done()
+	}
+	return opened, end, nil
 }
 
 // Session holds a conversation.
 func (s *Server) Session(st pluginv1.Plugin_SessionServer) error {
-	s.mu.Lock()
-	if s.stopped {
-		s.mu.Unlock()
-		return status.Error(codes.Unavailable, errStopping.Error())
+	opened, end, err := s.join()
+	if err != nil {
+		return err
 	}
-	s.sessions.Add(1)
-	s.mu.Unlock()
-	defer s.sessions.Done()
+	defer end()
 	ctx, cancel := context.WithCancel(st.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	err := serveSession(ctx, s.plugin, s.log, st)
+	err = serveSession(ctx, s.plugin, s.log, st, opened)
 	switch {
 	case err == nil, errors.Is(err, io.EOF), ctx.Err() != nil:
 		return nil

@@ -88,8 +88,9 @@ func newSession(ctx context.Context, p *Plugin, log hclog.Logger, hello *pluginv
 	return s
 }
 
-// serveSession holds one conversation until the stream or ctx ends. It returns what went wrong, or nil.
-func serveSession(ctx context.Context, p *Plugin, log hclog.Logger, st stream) error {
+// serveSession holds one conversation until the stream or ctx ends. It returns what went wrong, or nil. opened is called with the session's handle once it
+// may be used, and may be nil.
+func serveSession(ctx context.Context, p *Plugin, log hclog.Logger, st stream, opened func(Session)) error {
 	first, err := st.Recv()
 	if err != nil {
 		return fmt.Errorf("receive hello: %w", err)
@@ -106,6 +107,9 @@ func serveSession(ctx context.Context, p *Plugin, log hclog.Logger, st stream) e
 	go receive(ctx, st, in, ended) // ends with the stream, which ends when this function returns
 	var sender sync.WaitGroup
 	sender.Go(func() { send(st, out, sent, ended) })
+	if opened != nil {
+		opened(&handle{session: s})
+	}
 	s.startRunners()
 	err = s.run(in, ended, out, sent)
 	cancel()

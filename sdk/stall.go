@@ -32,8 +32,11 @@ func NewStall(code cluster.Code, format string, args ...any) *Stall {
 	return &Stall{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Error returns the code, message and detail.
+// Error returns the code, message and detail; "no stall" if s is nil.
 func (s *Stall) Error() string {
+	if s == nil {
+		return "no stall"
+	}
 	parts := []string{string(s.Code)}
 	for _, p := range []string{s.Message, s.Detail} {
 		if p != "" {
@@ -43,16 +46,14 @@ func (s *Stall) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// asStall returns the stall that err is or wraps.
+// asStall returns the stall that err is or wraps. A nil *Stall in err, as a function that returns *Stall leads to, is no error at all: nil, true.
 func asStall(err error) (*Stall, bool) {
 	if s, ok := err.(*Stall); ok { //nolint:errorlint // the common case, for each node
-		return s, s != nil
+		return s, true
 	}
 	var s *Stall
-	if errors.As(err, &s) {
-		return s, s != nil
-	}
-	return nil, false
+	ok := errors.As(err, &s)
+	return s, ok
 }
 
 // coreCodes are the codes whose meaning Setpoint itself defines and that any plugin may use.
