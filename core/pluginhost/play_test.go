@@ -10,6 +10,9 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
+	"github.com/setpointd/setpoint/plugins/constraint"
+	"github.com/setpointd/setpoint/plugins/drain"
+	"github.com/setpointd/setpoint/plugins/global"
 	"github.com/setpointd/setpoint/sdk"
 	"github.com/setpointd/setpoint/sdk/cluster"
 	pluginv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/plugin/v1"
@@ -18,6 +21,12 @@ import (
 // play makes this process a plugin.
 func play(mode string) {
 	switch mode {
+	case constraint.Name:
+		sdk.Serve(constraint.New())
+	case drain.Name:
+		sdk.Serve(drain.New())
+	case global.Name:
+		sdk.Serve(global.New())
 	case "pool":
 		sdk.Serve(poolPlugin("pool"))
 	case "deaf":
