@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/setpointd/setpoint/agent/state"
+	"github.com/setpointd/setpoint/core/pki"
+	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
+	"github.com/setpointd/setpoint/proto/setpoint/agent/v1/agentv1connect"
+	"github.com/setpointd/setpoint/sdk/cluster"
+	"github.com/setpointd/setpoint/sdk/wire"
+)
+
+// CertificateFile is the name of the file, in the data directory, with the node's certificate, its key and the cluster's authority.
+const CertificateFile = "node.pem"
+
+const (
+	dialTimeout = 5 * time.Second
+	callTimeout = 15 * time.Second
+	// maxMessage is how large a message of the server may be: more than a batch of assignments ever is.
+	maxMessage = 16 << 20
+)
+
+// enter makes sure that the agent has a certificate: the one that it joined with, or one for its join token.
+func (a *Agent) enter(ctx context.Context) error {
+	path := filepath.Join(a.cfg.DataDir, CertificateFile)
+	pair, err := pki.LoadPair(path)
+	switch {
+	case err == nil:
+		err = a.known(pair)
+	case errors.Is(err, fs.ErrNotExist):
+		pair, err = a.joinPatiently(ctx, path)
+	}
+	if err != nil {
+		return err
+	}
+	a.holder.Set(pair)
+	return nil
+}
+
+// known checks that the certificate, the state file and the token are of one cluster.
+func (a *Agent) known(pair *pki.Pair) error {
+	id := pair.Identity()
+	if id.Role != pki.RoleNode {
+		return fmt.Errorf("%s in %s is the certificate of a %s, not of a node", CertificateFile, a.cfg.DataDir, id.Role)
+	}
+	if a.cfg.Token != "" {
+		token, err := pki.ParseToken(a.cfg.Token)
+		if err != nil {
+			return fmt.Errorf("read join token: %w", err)
+		}
+		if token.Fingerprint != pki.FingerprintOf(pair.Authority()) {
+			return fmt.Errorf("the data directory %s belongs to node %s of cluster %s, and the join token is for another cluster: use an empty directory",
+				a.cfg.DataDir, id.Name, id.ClusterID)
+		}
+	}
+	mine := state.Identity{ClusterID: id.ClusterID, NodeID: cluster.NodeID(id.NodeID)}
+	have, err := a.file.Identity()
+	if err != nil {
+		return err
+	}
+	if have == (state.Identity{}) {
+		return a.file.SetIdentity(mine)
+	}
+	if have != mine {
+		return fmt.Errorf("%s in %s is of node %s in cluster %s, and %s of node %s in cluster %s: they do not belong together",
+			CertificateFile, a.cfg.DataDir, id.NodeID, id.ClusterID, state.Name, have.NodeID, have.ClusterID)
+	}
+	return nil
+}
+
+// joinPatiently joins, and waits for a server that does not answer.
+func (a *Agent) joinPatiently(ctx context.Context, path string) (*pki.Pair, error) {
+	if a.cfg.Token == "" {
+		return nil, fmt.Errorf("the data directory %s is of no cluster yet: give a join token", a.cfg.DataDir)
+	}
+	token, err := pki.ParseToken(a.cfg.Token)
+	if err != nil {
+		return nil, fmt.Errorf("read join token: %w", err)
+	}
+	var wait backoff
+	for {
+		pair, err := a.join(ctx, token)
+		if err == nil {
+			err = a.known(pair)
+			if err == nil {
+				err = pair.Save(path)
+			}
+			return pair, err
+		}
+		if !passing(err) || ctx.Err() != nil {
+			return nil, fmt.Errorf("join the cluster at %s: %w", a.cfg.Server, err)
+		}
+		next := wait.next()
+		a.cfg.Log.Warn("server does not take the join yet", "server", a.cfg.Server, "error", err, "retry_in", next)
+		if !pause(ctx, next) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// join makes a key and asks for a certificate for it, from a server that shows the authority which the token names.
+func (a *Agent) join(ctx context.Context, token pki.Token) (*pki.Pair, error) {
+	request, key, err := pki.NewRequest()
+	if err != nil {
+		return nil, err
+	}
+	client, hangUp := a.client(pki.JoinTLS(token.Fingerprint))
+	defer hangUp()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	res, err := client.Join(ctx, connect.NewRequest(&agentv1.JoinRequest{
+		Token: token.Text(), CsrDer: derOf(request), Name: a.cfg.Name, Labels: a.cfg.Labels,
+		Description: wire.NodeDescriptionToProto(a.describe(ctx)),
+	}))
+	if err != nil {
+		return nil, err
+	}
+	pair, err := pki.NewPair(res.Msg.GetCertificatePem(), key)
+	if err != nil {
+		return nil, fmt.Errorf("the server's answer: %w", err)
+	}
+	id := pair.Identity()
+	if pki.FingerprintOf(pair.Authority()) != token.Fingerprint || id.Role != pki.RoleNode || id.NodeID != res.Msg.GetNodeId() ||
+		id.ClusterID != res.Msg.GetClusterId() {
+		return nil, errors.New("the server's answer: the certificate is not this node's, or not of the cluster that the token names")
+	}
+	a.cfg.Log.Info("joined", "cluster", id.ClusterID, "node", id.NodeID, "name", id.Name)
+	return pair, nil
+}
+
+// renew asks for a new certificate, over the connection that is there, once the one in use is old enough.
+func (a *Agent) renew(ctx context.Context, client agentv1connect.AgentServiceClient) error {
+	old := a.holder.Pair()
+	if a.cfg.Now().Before(old.RenewAt()) {
+		return nil
+	}
+	request, key, err := pki.NewRequest()
+	if err != nil {
+		return fmt.Errorf("renew certificate: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	res, err := client.Renew(ctx, connect.NewRequest(&agentv1.RenewRequest{CsrDer: derOf(request)}))
+	if err != nil {
+		return fmt.Errorf("renew certificate: %w", err)
+	}
+	pair, err := pki.NewPair(res.Msg.GetCertificatePem(), key)
+	if err != nil {
+		return fmt.Errorf("renew certificate: %w", err)
+	}
+	have, got := old.Identity(), pair.Identity()
+	have.Name = got.Name // an operator may have renamed the node
+	if got != have {
+		return fmt.Errorf("renew certificate: the server answered with that of %s", got)
+	}
+	if err := pair.Save(filepath.Join(a.cfg.DataDir, CertificateFile)); err != nil {
+		return fmt.Errorf("renew certificate: %w", err)
+	}
+	a.holder.Set(pair)
+	a.cfg.Log.Info("certificate renewed", "expires", pair.Certificate().NotAfter)
+	return nil
+}
+
+// client returns a client with a connection of its own, and what closes that.
+func (a *Agent) client(config *tls.Config) (client agentv1connect.AgentServiceClient, hangUp func()) {
+	transport := &http.Transport{
+		TLSClientConfig: config, ForceAttemptHTTP2: true, TLSHandshakeTimeout: dialTimeout,
+		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext,
+	}
+	return agentv1connect.NewAgentServiceClient(&http.Client{Transport: transport}, "https://"+a.cfg.Server,
+		connect.WithReadMaxBytes(maxMessage)), transport.CloseIdleConnections
+}
+
+// derOf returns the bytes of what pki made, which is one block in PEM.
+func derOf(request []byte) []byte {
+	block, _ := pem.Decode(request)
+	return block.Bytes
+}
+
+// passing reports whether an error of a call may be gone when it is made again.
+func passing(err error) bool {
+	switch connect.CodeOf(err) {
+	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeAborted, connect.CodeResourceExhausted, connect.CodeInternal,
+		connect.CodeUnknown, connect.CodeCanceled:
+		var coded *connect.Error
+		return errors.As(err, &coded)
+	default:
+		return false
+	}
+}

@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/setpointd/setpoint/agent/driver"
+	"github.com/setpointd/setpoint/agent/state"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// environment is what a task is told besides what its job says: who it is, where it runs, and its ports.
+func environment(a *state.Assignment, node string) map[string]string {
+	env := make(map[string]string, len(a.Spec.Env)+len(a.Ports)+4)
+	maps.Copy(env, a.Spec.Env)
+	env[cluster.EnvPrefix+"TASK_ID"] = string(a.Task)
+	env[cluster.EnvPrefix+"JOB"] = a.Job
+	env[cluster.EnvPrefix+"SLOT"] = string(a.Slot)
+	env[cluster.EnvPrefix+"NODE"] = node
+	for _, p := range a.Ports {
+		env[cluster.EnvPrefix+"PORT_"+p.Name] = strconv.Itoa(int(p.Number))
+	}
+	return env
+}
+
+// driverSpec returns what a driver needs to run the task. The assignment has a specification.
+func driverSpec(a *state.Assignment, node string) driver.Spec {
+	s := a.Spec
+	return driver.Spec{
+		TaskID: string(a.Task), Command: s.Command, Env: environment(a, node), Dir: s.Dir, User: s.User,
+		StopSignal: s.Stop.Signal, StopGrace: s.Stop.Grace,
+		Resources: driver.Resources{CPUMilli: s.Resources.MilliCPU, MemoryBytes: s.Resources.Memory},
+		Settings:  s.Config,
+	}
+}
+
+// grace returns how long a task may take to stop: what the order to stop says, or else its specification.
+func grace(a *state.Assignment) time.Duration {
+	switch {
+	case !a.Desired.Wanted() && a.Grace >= 0:
+		return a.Grace
+	case a.Spec != nil:
+		return a.Spec.Stop.Grace
+	}
+	return driver.DefaultStopGrace
+}

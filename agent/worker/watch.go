@@ -1,0 +1,91 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/setpointd/setpoint/agent/driver"
+	"github.com/setpointd/setpoint/agent/health"
+	"github.com/setpointd/setpoint/agent/state"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// reported is how often a driver that reports health by itself is asked, where the job says nothing else.
+var reported = health.Timing{Interval: time.Second, Timeout: 5 * time.Second, Retries: cluster.DefaultHealthRetries}
+
+// watch checks the health of what runs. A task without a check is healthy because it runs.
+func (t *task) watch(ctx context.Context) {
+	t.mu.Lock()
+	told := t.told
+	t.mu.Unlock()
+	probe, timing, err := t.probe(ctx, &told)
+	if err != nil {
+		t.sick = err.Error()
+		return
+	}
+	if probe == nil {
+		t.passed = true
+		return
+	}
+	watching, cancel := context.WithCancel(ctx)
+	t.unwatch = cancel
+	timing.Started = t.since
+	t.ops.Go(func() {
+		health.Watch(watching, probe, timing, func(v health.Verdict) {
+			t.post(watching, func() { t.judged(v) })
+		})
+	})
+}
+
+// probe returns how the task's health is found out, or nil if running is healthy. What a driver reports by itself goes before the job's check.
+func (t *task) probe(ctx context.Context, told *state.Assignment) (health.Probe, health.Timing, error) {
+	timing := reported
+	if told.Spec != nil && told.Spec.Health != nil {
+		timing = health.TimingOf(told.Spec.Health)
+	}
+	if r, ok := t.driver().(driver.HealthReporter); ok {
+		h, err := r.Health(ctx, t.handle)
+		if err != nil || !h.Checked {
+			return nil, timing, nil // if it is not found, its end will tell
+		}
+		return reportedBy(r, t.handle), timing, nil
+	}
+	if told.Spec == nil || told.Spec.Health == nil {
+		return nil, timing, nil
+	}
+	probe, err := health.New(health.Target{
+		Spec: told.Spec.Health, Env: environment(told, t.set.opts.Node), Dir: told.Spec.Dir, User: told.Spec.User,
+	})
+	return probe, timing, err
+}
+
+// reportedBy returns a probe that asks the task's driver.
+func reportedBy(r driver.HealthReporter, h driver.Handle) health.Probe {
+	return func(ctx context.Context) error {
+		now, err := r.Health(ctx, h)
+		switch {
+		case err != nil:
+			return err
+		case now.Checked && !now.Healthy:
+			return errors.New(now.Message)
+		}
+		return nil
+	}
+}
+
+// judged takes what a health check found. A check that failed for good ends the task.
+func (t *task) judged(v health.Verdict) {
+	t.passed = v.Healthy
+	if v.Failed {
+		t.sick = v.Message
+		t.log.Warn("health check failed, stopping the task", "reason", v.Message)
+	}
+	t.mu.Lock()
+	runs := t.status.State == cluster.Running
+	t.mu.Unlock()
+	if !runs {
+		return
+	}
+	t.observe(func(s *state.Status) { s.Healthy, s.Message = v.Healthy, v.Message })
+}
