@@ -159,26 +159,30 @@ func TestFailuresAreTold(t *testing.T) {
 		{"stuck", "timeout", "no answer within 50ms"},
 	} {
 		t.Run(test.mode, func(t *testing.T) {
-			p, free := labelPlugin(), make(chan struct{})
-			p.Filter = labelFilter{stuck: free}
-			h := sdktest.NewWith(t, p, sdktest.Options{Deadline: 50 * time.Millisecond})
-			t.Cleanup(func() { close(free) })
-			h.SetNodes(sdktest.Node("a", "disk=x"), sdktest.Node("b"))
-			broken := h.RegisterClass(settings("disk", test.mode))
-			well := h.AddClass(settings("disk", ""))
-			h.Await("failure", broken.Answered)
-			f := broken.Answer().Failure
-			if f.GetKind() != test.kind || !strings.Contains(f.GetMessage(), test.message) {
-				t.Errorf("failure %v, want %s: %s", f, test.kind, test.message)
-			}
-			h.UpdateNode(sdktest.Node("a"))
-			if got := well.Answer().Allowed(); len(got) != 0 {
-				t.Errorf("beside a failing class: allowed %v, want none", got)
-			}
-			if late := h.WaitApplied().LateClasses; !slices.Equal(late, []uint32{broken.ID()}) {
-				t.Errorf("late %v, want only the failing class %d", late, broken.ID())
-			}
+			synctest.Test(t, func(t *testing.T) { failureIsTold(t, test.mode, test.kind, test.message) })
 		})
+	}
+}
+
+func failureIsTold(t *testing.T, mode, kind, message string) {
+	p, free := labelPlugin(), make(chan struct{})
+	p.Filter = labelFilter{stuck: free}
+	h := sdktest.NewWith(t, p, sdktest.Options{Deadline: 50 * time.Millisecond})
+	t.Cleanup(func() { close(free) })
+	h.SetNodes(sdktest.Node("a", "disk=x"), sdktest.Node("b"))
+	broken := h.RegisterClass(settings("disk", mode))
+	well := h.AddClass(settings("disk", ""))
+	h.Await("failure", broken.Answered)
+	f := broken.Answer().Failure
+	if f.GetKind() != kind || !strings.Contains(f.GetMessage(), message) {
+		t.Errorf("failure %v, want %s: %s", f, kind, message)
+	}
+	h.UpdateNode(sdktest.Node("a"))
+	if got := well.Answer().Allowed(); len(got) != 0 {
+		t.Errorf("beside a failing class: allowed %v, want none", got)
+	}
+	if late := h.WaitApplied().LateClasses; !slices.Equal(late, []uint32{broken.ID()}) {
+		t.Errorf("late %v, want only the failing class %d", late, broken.ID())
 	}
 }
 

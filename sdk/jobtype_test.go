@@ -92,7 +92,9 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-func TestSlotsThatHoldOrFail(t *testing.T) {
+func TestSlotsThatHoldOrFail(t *testing.T) { synctest.Test(t, slotsThatHoldOrFail) }
+
+func slotsThatHoldOrFail(t *testing.T) {
 	h := sdktest.NewWith(t, scriptedPlugin(), sdktest.Options{Deadline: 50 * time.Millisecond})
 	h.SetNodes(sdktest.Node("a"))
 	for _, test := range []struct{ job, kind, message string }{
@@ -203,7 +205,9 @@ func TestDrainAnswers(t *testing.T) {
 	}
 }
 
-func TestDrainFailures(t *testing.T) {
+func TestDrainFailures(t *testing.T) { synctest.Test(t, drainFailures) }
+
+func drainFailures(t *testing.T) {
 	h, ask := drainHost(t, sdktest.Options{Deadline: 50 * time.Millisecond})
 	for _, test := range []struct{ do, kind, message string }{
 		{"revive", "error", "transition to running: a task can go to shutdown or remove only"},
