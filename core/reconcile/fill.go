@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -12,22 +13,23 @@ func (d *decision) fill(s *slot, u *cluster.Update) {
 	if s.Slot == nil {
 		return
 	}
-	last := d.lastEnded(s)
+	last := lastEnded(s)
 	upFor := time.Duration(0)
 	if last != nil && !s.UpSince.IsZero() {
 		upFor = last.Observed.At.Sub(s.UpSince)
 	}
 	d.keepBooks(s, u)
-	if s.status == held && s.why != nil && s.keep == nil && s.was != nil {
+	if s.status != unwanted && s.Ends && slices.ContainsFunc(s.tasks, func(t *task) bool { return t.Observed.State == cluster.Complete }) {
+		s.Done = true
+	}
+	if s.status == held && s.why != nil && s.was != nil && !s.Done && (!s.hasPlaced() || s.stale(d.job)) {
 		d.stallSlot(s.ID(), *s.why)
 	}
-	if s.status != wanted || s.Done || s.created {
+	if s.status != wanted || s.Done || s.created || s.hasLive() {
 		return
 	}
 	for _, t := range s.tasks {
 		switch {
-		case t.live():
-			return // it has one
 		case t.stopping() && t.lost:
 			d.waitForLost(s, t)
 			return
@@ -94,26 +96,48 @@ func (d *decision) whyNew(s *slot) string {
 	return "new slot"
 }
 
-// lastEnded returns the slot's newest task if it ended by itself while it was wanted.
-func (d *decision) lastEnded(s *slot) *task {
-	t := newest(s)
-	if t == nil || !t.Observed.State.Terminal() || !t.Desired.State.Wanted() || t.told || t.Observed.Unknown {
+// lastEnded returns the task by whose end the slot lacks one, if it ended by itself while it was wanted; nil if it was told to go, was lost or is gone.
+func lastEnded(s *slot) *task {
+	var last *task
+	for _, t := range s.tasks {
+		if (t.dead || t.lost) && !t.cut && (last == nil || !endOf(t).Before(endOf(last))) {
+			last = t
+		}
+	}
+	if last == nil || !last.Observed.State.Terminal() || !last.Desired.State.Wanted() || last.told || last.Observed.Unknown {
 		return nil
 	}
-	return t
+	return last
+}
+
+// endOf returns when a task that is dead or lost came to be so.
+func endOf(t *task) cluster.Time {
+	switch {
+	case t.Observed.State.Terminal():
+		return t.Observed.At
+	case t.lost:
+		return t.node.Status.Since
+	}
+	return t.Condition.Since
 }
 
 // restart applies the job's restart rules after a task that ended by itself.
 func (d *decision) restart(s *slot, last *task, upFor time.Duration) {
 	r := &d.spec.Restart
-	ended := last.Observed
 	switch {
-	case s.Ends && ended.State == cluster.Complete,
-		r.Condition == cluster.RestartNone,
-		r.Condition == cluster.RestartOnFailure && ended.State == cluster.Complete:
+	case r.Condition == cluster.RestartNone, r.Condition == cluster.RestartOnFailure && last.Observed.State == cluster.Complete:
 		s.Done = true
-		return
+	case last.SpecVersion != s.SpecVersion: // the first task of another version is no restart
+		d.create(s, d.whyNew(s), nil)
+	default:
+		d.retry(s, last, upFor)
 	}
+}
+
+// retry makes a task after one that ended by itself, once its delay is over and if an attempt is left.
+func (d *decision) retry(s *slot, last *task, upFor time.Duration) {
+	r := &d.spec.Restart
+	ended := last.Observed
 	if s.SpentFor != s.SpecVersion {
 		s.Restarts, s.Backoff, s.SpentFor = nil, 0, s.SpecVersion
 	}

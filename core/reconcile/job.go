@@ -28,12 +28,14 @@ func Job(v View, name string, now cluster.Time, rev cluster.Revision) Result {
 		return leftovers(v, name, now)
 	}
 	d := &decision{View: v, job: job, spec: &job.Control.Spec, now: now, rev: rev}
+	d.endFormer()
 	d.gather()
 	for _, s := range d.slots {
-		judge(v, s, d.spec, now, d.wakeIn)
+		d.judge(s)
 	}
 	d.mark()
 	update := d.beginUpdate()
+	d.supersede(&update)
 	for _, s := range d.slots {
 		d.settle(s)
 	}
@@ -54,15 +56,22 @@ func (d *decision) settle(s *slot) {
 	}
 	for _, t := range s.tasks {
 		switch {
-		case t == s.keep || t == s.next || !t.Desired.State.Wanted() || t.dead:
-		case s.up && (t.lost || t.live()):
+		case !t.Desired.State.Wanted() || t.dead:
+		case t != s.keep && t != s.next && s.up && (t.lost || t.live()):
 			d.tell(t, cluster.DesiredShutdown, "another task of the slot is up", -1)
+		case s.status == excluded && t.live() && !t.Placed():
+			d.tell(t, cluster.DesiredShutdown, "no node to which its slot is limited may run it", -1)
+			d.forget(s, t)
+		case t.live() && t.Placed() && t.Observed.State == cluster.ObservedNone && t.node != nil && t.node.Spec.Availability != cluster.Active:
+			d.tell(t, cluster.DesiredShutdown, "its node was set to "+string(t.node.Spec.Availability)+" before it started", 0)
+			d.forget(s, t)
 		}
 	}
-	if t := s.keep; t != nil && t.Placed() && t.Observed.State == cluster.ObservedNone && t.node != nil && t.node.Spec.Availability != cluster.Active {
-		d.tell(t, cluster.DesiredShutdown, "its node was set to "+string(t.node.Spec.Availability)+" before it started", 0)
-		s.keep = nil
-	}
+	d.settleNext(s)
+}
+
+// settleNext ends the replacement of a move that does not stand any more.
+func (d *decision) settleNext(s *slot) {
 	if s.next != nil && !d.moveStands(s) {
 		d.tell(s.next, cluster.DesiredShutdown, "the move that it was for does not stand any more", -1)
 		s.next = nil
@@ -95,10 +104,10 @@ func (d *decision) end(s *slot) {
 			d.add(cluster.RemoveTask{Task: t.ID})
 			continue
 		}
-		alive = alive || !t.dead
 		if !t.dead && t.Desired.State.Before(to) {
 			d.tell(t, to, reason, grace)
 		}
+		alive = alive || !t.dead
 	}
 	s.keep, s.next, s.up = nil, nil, false
 	if !alive && to == cluster.DesiredRemove && s.was != nil {
@@ -107,7 +116,7 @@ func (d *decision) end(s *slot) {
 	}
 }
 
-// tell moves a task's desired state forward. A task that was never placed and has to go is dead with that.
+// tell moves a task's desired state forward. A task that was never placed and has to go is dead with that, and no history.
 func (d *decision) tell(t *task, to cluster.DesiredState, reason string, grace time.Duration) {
 	d.tellBy(t, to, reason, cluster.SourceCore, grace)
 }
@@ -123,7 +132,8 @@ func (d *decision) tellBy(t *task, to cluster.DesiredState, reason, by string, g
 	d.add(cluster.SetDesired{Task: t.ID, Desired: cluster.Desired{State: to, Reason: reason, By: by, Since: d.now, Grace: grace}})
 	t.told, t.up = true, false
 	if !t.Placed() {
-		t.dead = true
+		t.dead, t.cut = true, true
+		d.add(cluster.RemoveTask{Task: t.ID})
 	}
 }
 
@@ -143,24 +153,28 @@ func (d *decision) write(update cluster.Update) {
 	}
 }
 
-// cutHistory drops the oldest dead tasks of a slot beyond the job's limit.
+// cutHistory drops the oldest dead tasks of a slot beyond the job's limit. The one by whose end the slot's next task is decided stays until that is made.
 func (d *decision) cutHistory(s *slot) {
 	if s.status == unwanted && !d.job.Control.Stopped {
 		return // end drops them all
 	}
+	var needed *task
+	if !s.hasLive() && !s.created {
+		needed = lastEnded(s)
+	}
 	dead := 0
 	for i := len(s.tasks) - 1; i >= 0; i-- {
 		t := s.tasks[i]
-		if !t.dead || t.told {
+		if !t.dead || t.cut {
 			continue
 		}
-		if dead++; dead > d.spec.HistoryLimit || t.Desired.State == cluster.DesiredRemove {
+		if dead++; t != needed && dead > d.spec.HistoryLimit || t.Desired.State == cluster.DesiredRemove {
 			d.add(cluster.RemoveTask{Task: t.ID})
 		}
 	}
 }
 
-// leftovers ends what is left of a removed job: its tasks are to be forgotten as soon as they are dead, or at once if their node is down.
+// leftovers ends what is left of a removed job.
 func leftovers(v View, name string, now cluster.Time) Result {
 	var r Result
 	for _, s := range v.Slots(name) {
@@ -174,15 +188,33 @@ func leftovers(v View, name string, now cluster.Time) Result {
 			r.wakeIn(1)
 			break
 		}
-		n := v.Node(t.Placement.Node)
-		switch {
-		case t.Dead() || t.ConditionOn(n).State != cluster.OK || !t.Placed():
-			r.add(cluster.RemoveTask{Task: t.ID})
-		case t.Desired.State.Before(cluster.DesiredRemove):
-			r.add(cluster.SetDesired{Task: t.ID, Desired: cluster.Desired{
-				State: cluster.DesiredRemove, Reason: "the job was removed", By: cluster.SourceCore, Since: now, Grace: -1,
-			}})
-		}
+		r.endLeftover(v, t, now)
 	}
 	return r
+}
+
+// endFormer ends what is left of a removed job of this job's name.
+func (d *decision) endFormer() {
+	for t := range d.TasksOf(d.job.Name) {
+		if t.CreatedRev >= d.job.CreatedRev {
+			continue
+		}
+		if len(d.Changes) >= maxChanges {
+			d.wakeIn(1)
+			return
+		}
+		d.endLeftover(d.View, t, d.now)
+	}
+}
+
+// endLeftover ends a task of a removed job: its record goes as soon as it is dead, or at once if its node is down.
+func (r *Result) endLeftover(v View, t *cluster.Task, now cluster.Time) {
+	switch {
+	case t.Dead() || t.ConditionOn(v.Node(t.Placement.Node)).State != cluster.OK || !t.Placed():
+		r.add(cluster.RemoveTask{Task: t.ID})
+	case t.Desired.State.Before(cluster.DesiredRemove):
+		r.add(cluster.SetDesired{Task: t.ID, Desired: cluster.Desired{
+			State: cluster.DesiredRemove, Reason: "the job was removed", By: cluster.SourceCore, Since: now, Grace: -1,
+		}})
+	}
 }

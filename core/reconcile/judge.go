@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -15,6 +16,7 @@ type task struct {
 	open bool // lost for long enough that the slot may have one more
 	up   bool
 	told bool // told to stop in this very decision
+	cut  bool // its record was dropped in this very decision
 }
 
 // live reports whether the task is wanted and may be running or come to run.
@@ -60,6 +62,14 @@ func (s *slot) stale(j *cluster.Job) bool {
 // counts reports whether the slot takes part in the budget.
 func (s *slot) counts() bool { return s.status == wanted && !s.Done }
 
+// hasLive reports whether some task of the slot is wanted and may be running or come to run.
+func (s *slot) hasLive() bool { return slices.ContainsFunc(s.tasks, (*task).live) }
+
+// hasPlaced reports whether some task of the slot runs or is about to start.
+func (s *slot) hasPlaced() bool {
+	return slices.ContainsFunc(s.tasks, func(t *task) bool { return t.live() && t.Placed() })
+}
+
 // pinned reports whether the slot is limited to one node.
 func (s *slot) pinned() bool { return len(s.Nodes) == 1 }
 
@@ -82,10 +92,21 @@ func judgeTask(v View, t *cluster.Task, spec *cluster.JobSpec, now cluster.Time,
 	return out
 }
 
-// judge reads a slot's tasks and finds the one that it keeps.
-func judge(v View, s *slot, spec *cluster.JobSpec, now cluster.Time, wake func(time.Duration)) {
-	for _, t := range v.SlotTasks(s.Job, s.Key) {
-		s.tasks = append(s.tasks, judgeTask(v, t, spec, now, wake))
+// judge reads a slot's tasks and finds the one that it keeps. Tasks of a removed job of the same name only stand in the way until they are seen to stop.
+func (d *decision) judge(s *slot) {
+	v := d.View
+	for _, x := range v.SlotTasks(s.Job, s.Key) {
+		t := judgeTask(v, x, d.spec, d.now, d.wakeIn)
+		switch {
+		case x.CreatedRev < d.job.CreatedRev && (t.dead || t.lost || !t.Placed()):
+			continue // dropped with the rest of the removed job
+		case x.CreatedRev < d.job.CreatedRev:
+			t.told = true
+		case t.dead && !t.Placed():
+			d.add(cluster.RemoveTask{Task: t.ID}) // what was never placed is no history
+			continue
+		}
+		s.tasks = append(s.tasks, t)
 	}
 	for _, t := range s.tasks {
 		if t.live() && (s.keep == nil || better(s, t, s.keep, v)) {

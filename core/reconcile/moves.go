@@ -54,7 +54,7 @@ func orNever(d time.Duration) time.Duration {
 func (d *decision) wishes(s *slot) []move {
 	var out []move
 	for _, t := range s.tasks {
-		if t.dead || t.told || !t.Placed() {
+		if t.dead || t.told || !t.Placed() || !t.Desired.State.Wanted() {
 			continue
 		}
 		m, strength := d.wish(s, t)
@@ -87,7 +87,9 @@ func (d *decision) forget(s *slot, t *task) {
 func (d *decision) wish(s *slot, t *task) (move, cluster.Strength) {
 	say := d.Says(t.Task)
 	for _, st := range say.Stalls {
-		d.stallSlot(s.ID(), st)
+		if t.live() { // of a lost task nothing would leave
+			d.stallSlot(s.ID(), st)
+		}
 	}
 	best := say.Transition
 	best.Task = t.ID
@@ -129,9 +131,15 @@ func (d *decision) budget() budget {
 		if s.Slot == nil {
 			continue
 		}
-		if s.status == excluded && slices.ContainsFunc(s.tasks, func(t *task) bool { return t.stopping() }) {
-			b.notUp++
-			b.notUpUpdate++
+		if s.status == excluded { // not wanted, but what leaves it does so by the budget
+			switch {
+			case s.up:
+				b.wanted++
+			case stoppingTask(s) != nil:
+				b.wanted++
+				b.notUp++
+				b.notUpUpdate++
+			}
 		}
 		if !s.counts() {
 			continue
@@ -152,25 +160,26 @@ func (d *decision) budget() budget {
 // admit lets a voluntary move go ahead, or says why it has to wait. It reports whether the slot is being moved.
 func (d *decision) admit(m move, b *budget, u *cluster.Update) bool {
 	s := m.slot
-	if m.cause == cluster.CauseUpdate && !d.placeFree(u) {
+	if m.cause == cluster.CauseUpdate && !d.placeFree(s, u) {
 		return false // its turn will come; the update says how far it is
 	}
 	if d.startsFirst(m) {
+		if m.cause == cluster.CauseUpdate {
+			d.takePlace(s, u)
+			d.settleNext(s)
+		}
 		if t := stoppingTask(s); t != nil && s.next == nil {
 			d.waitForStop(s, t) // a replacement may start only beside the slot's one task
 			return true
 		}
-		if m.cause == cluster.CauseUpdate {
-			d.takePlace(s, u)
-		}
-		if s.next == nil {
+		last := lastEnded(s)
+		switch {
+		case s.next != nil:
+			d.waitForReplacement(s, m.reason)
+		case last != nil && last.CreatedRev > s.keep.CreatedRev && last.SpecVersion == s.SpecVersion:
+			d.retry(s, last, 0) // a replacement that failed follows the restart rules as any task does
+		default:
 			d.create(s, "replacement before a "+m.cause.String()+" move", s.keep)
-		} else {
-			d.stallSlot(s.ID(), cluster.Stall{
-				Code:    cluster.CodeWaitingForReplacement,
-				Message: fmt.Sprintf("task %s stays until its replacement %s is up (%s)", s.keep.ID, s.next.ID, m.reason),
-				Clears:  "the replacement comes up",
-			})
 		}
 		return true
 	}
@@ -196,6 +205,15 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) bool {
 	}
 	s.keep, s.up = nil, false
 	return true
+}
+
+// waitForReplacement says that the task that leaves stays until the one that starts first is up.
+func (d *decision) waitForReplacement(s *slot, reason string) {
+	d.stallSlot(s.ID(), cluster.Stall{
+		Code:    cluster.CodeWaitingForReplacement,
+		Message: fmt.Sprintf("task %s stays until its replacement %s is up (%s)", s.keep.ID, s.next.ID, reason),
+		Clears:  "the replacement comes up",
+	})
 }
 
 func stoppingTask(s *slot) *task {

@@ -10,7 +10,14 @@ import (
 
 // gather finds the slots that the job has and should have, and what is wanted of each, except for the choice of numbered slots (see mark).
 func (d *decision) gather() {
-	have := d.View.Slots(d.job.Name)
+	var have []*cluster.Slot
+	for _, s := range d.View.Slots(d.job.Name) {
+		if s.Created < d.job.CreatedRev { // of a removed job of this name
+			d.add(cluster.RemoveSlot{Job: s.Job, Key: s.Key})
+			continue
+		}
+		have = append(have, s)
+	}
 	if d.spec.Numbered() {
 		for _, s := range have {
 			d.slots = append(d.slots, d.known(s))
@@ -94,6 +101,12 @@ func (d *decision) takeAnswered(w WantedSlot, old *cluster.Slot, whole *cluster.
 	out := d.known(old)
 	out.Unwanted, out.Nodes, out.Ends = false, w.Nodes, w.Ends
 	out.status, out.why = st, why
+	if whole == nil {
+		out.Held = ""
+		if why != nil {
+			out.Held = string(why.Code)
+		}
+	}
 	d.slots = append(d.slots, out)
 }
 
@@ -186,7 +199,7 @@ func (d *decision) scaleUp(n int) {
 		switch {
 		case s == nil:
 			s = d.fresh(key, nil, d.spec.Ends())
-			judge(d, s, d.spec, d.now, d.wakeIn) // tasks of a removed job of this name may still stop there
+			d.judge(s) // tasks of a removed job of this name may still stop there
 			d.slots = append(d.slots, s)
 		case s.status == unwanted:
 			s.Unwanted, s.status = false, wanted

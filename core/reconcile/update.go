@@ -17,7 +17,8 @@ func (d *decision) beginUpdate() cluster.Update {
 			stale++
 		}
 	}
-	if u.To != c.Version && stale > 0 {
+	if u.To != c.Version && (stale > 0 || u.State == cluster.Updating || u.State == cluster.UpdatePaused) {
+		d.carryOver()
 		u = cluster.Update{
 			State: cluster.Updating, From: d.comesFrom(u), To: c.Version, Started: d.now, Since: d.now, LastUp: d.now, Total: stale, Resumes: c.Resumes,
 		}
@@ -33,9 +34,26 @@ func (d *decision) beginUpdate() cluster.Update {
 	case u.State == cluster.UpdatePaused && !c.UpdateHold && u.Resumes != c.Resumes:
 		d.enter(&u, cluster.Updating, "")
 		u.Failures, u.LastUp = 0, d.now
+		for _, s := range d.slots {
+			s.Counted = false
+		}
 	}
 	u.Resumes = c.Resumes
 	return u
+}
+
+// carryOver prepares the slots for a new update: those that are not up do not count against it until they have been up once, and those that already moved to
+// the content that it wants are its own.
+func (d *decision) carryOver() {
+	c := &d.job.Control
+	for _, s := range d.slots {
+		if !s.up {
+			s.EverUp = false
+		}
+		if s.SpecVersion == c.SpecVersion && (s.MovedBy == cluster.MovedByUpdate || s.MovedBy == cluster.MovedByMonitor) {
+			s.MovedIn, s.Counted = c.Version, false
+		}
+	}
 }
 
 // comesFrom returns the version that was in force before: that of the last update that came to its end, or of the one that this one cuts short.
@@ -82,17 +100,25 @@ func (d *decision) updateWishes(u *cluster.Update) []move {
 		switch {
 		case s.Slot == nil || s.status != wanted || !s.stale(d.job):
 		case s.up:
-			if s.next == nil || s.next.SpecVersion != d.job.Control.SpecVersion {
-				out = append(out, move{
-					slot: s, cause: cluster.CauseUpdate, by: cluster.SourceCore, grace: -1,
-					reason: fmt.Sprintf("update to version %d", d.job.Control.Version),
-				})
-			}
+			out = append(out, move{
+				slot: s, cause: cluster.CauseUpdate, by: cluster.SourceCore, grace: -1,
+				reason: fmt.Sprintf("update to version %d", d.job.Control.Version),
+			})
 		default:
 			d.renew(s)
 		}
 	}
 	return out
+}
+
+// supersede has slots in which a start-first move to an earlier version is under way take the newest at once: the task that is kept may have it already.
+func (d *decision) supersede(u *cluster.Update) {
+	c := &d.job.Control
+	for _, s := range d.slots {
+		if mayMove(u) && s.status == wanted && s.keep != nil && s.keep.SpecVersion != s.SpecVersion && s.SpecVersion != c.SpecVersion {
+			d.take(s)
+		}
+	}
 }
 
 // renew gives a slot that is not up the newest version, and ends what still comes up in it with an older one.
@@ -110,7 +136,7 @@ func (d *decision) renew(s *slot) {
 func (d *decision) take(s *slot) {
 	c := &d.job.Control
 	if s.SpecVersion != c.SpecVersion {
-		s.Restarts, s.Backoff, s.SpentFor, s.AvoidNode, s.EverUp = nil, 0, c.SpecVersion, "", false
+		s.Restarts, s.Backoff, s.SpentFor, s.AvoidNode = nil, 0, c.SpecVersion, ""
 	}
 	s.Version, s.SpecVersion, s.MovedIn, s.Counted = c.Version, c.SpecVersion, c.Version, false
 }
@@ -125,8 +151,8 @@ func (d *decision) takePlace(s *slot, u *cluster.Update) {
 	u.Moved++
 }
 
-// placeFree reports whether one more slot may move.
-func (d *decision) placeFree(u *cluster.Update) bool {
+// placeFree reports whether the slot may move: it holds a place already, or one is left.
+func (d *decision) placeFree(me *slot, u *cluster.Update) bool {
 	if !mayMove(u) {
 		return false
 	}
@@ -135,7 +161,7 @@ func (d *decision) placeFree(u *cluster.Update) bool {
 		return true
 	}
 	for _, s := range d.slots {
-		if s.Slot != nil && s.status == wanted && (s.MovedBy == cluster.MovedByUpdate || s.MovedBy == cluster.MovedByMonitor) {
+		if s != me && s.Slot != nil && s.status == wanted && (s.MovedBy == cluster.MovedByUpdate || s.MovedBy == cluster.MovedByMonitor) {
 			limit--
 		}
 	}
@@ -144,10 +170,7 @@ func (d *decision) placeFree(u *cluster.Update) bool {
 
 // watch counts a failure of the slot's new task, and gives the slot's place back once it was up for long enough.
 func (d *decision) watch(s *slot, u *cluster.Update) {
-	if s.MovedIn != u.To || u.To == 0 {
-		return
-	}
-	if t := newest(s); t != nil && !s.Counted && u.State == cluster.Updating && t.dead && t.Desired.State.Wanted() && d.failedEarly(s, t) {
+	if t := newest(s); t != nil && s.MovedIn == u.To && !s.Counted && u.State == cluster.Updating && t.dead && t.Desired.State.Wanted() && d.failedEarly(s, t) {
 		s.Counted = true
 		u.Failures++
 		u.Message = fmt.Sprintf("task %s %s: %s", t.ID, t.Observed.State, t.Observed.Err)
@@ -179,6 +202,9 @@ func (d *decision) failedEarly(s *slot, t *task) bool {
 	}
 	if t.Observed.Unknown || t.SpecVersion != d.job.Control.SpecVersion {
 		return false
+	}
+	if s.keep != nil && s.keep != t && s.keep.CreatedRev < t.CreatedRev {
+		return true // it was to come up beside the one that it replaces, and never did
 	}
 	return s.UpSince.IsZero() || t.Observed.At.Sub(s.UpSince) < d.spec.Update.Monitor
 }
