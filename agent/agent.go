@@ -36,8 +36,9 @@ type Config struct {
 	Capacity cluster.Resources
 	Drivers  []driver.Driver
 	Log      hclog.Logger
-	// StopTasksOnExit stops all tasks when Run's context ends, and reports that. Otherwise they run on, and the next agent finds them.
-	StopTasksOnExit bool
+	// StopTasksOnExit is asked when Run's context ends: if it reports true, all tasks are stopped, and that is reported. Otherwise, and if it is nil, they run
+	// on, and the next agent finds them.
+	StopTasksOnExit func() bool
 	Version         string
 	// Now tells the time by which certificates are renewed; nil: the system's.
 	Now func() time.Time
@@ -121,7 +122,7 @@ func (a *Agent) work(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		if a.cfg.StopTasksOnExit {
+		if stop := a.cfg.StopTasksOnExit; stop != nil && stop() {
 			a.halt()
 		}
 		stopTalk()

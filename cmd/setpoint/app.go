@@ -76,7 +76,7 @@ Exit codes: 0 done, 1 error, 2 refused input, 3 stalled or timed out, 4 failed o
 		cmd.GroupID = "ask"
 		root.AddCommand(cmd)
 	}
-	for _, cmd := range []*cobra.Command{a.serverCommand()} {
+	for _, cmd := range []*cobra.Command{a.devCommand(), a.serverCommand(), a.agentCommand()} {
 		cmd.GroupID = "run"
 		root.AddCommand(cmd)
 	}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/daemon"
 	"github.com/setpointd/setpoint/core/config"
+	"github.com/setpointd/setpoint/core/store"
 )
 
 func (a *app) serverCommand() *cobra.Command {
@@ -66,10 +68,23 @@ func checkListen(address string) error {
 func (a *app) serve(ctx context.Context, cfg *config.Config) error {
 	s, err := daemon.Open(ctx, daemon.Options{Config: cfg, Version: version, Log: daemon.NewLogger("setpoint", cfg.Log, a.errOut)})
 	if err != nil {
-		return fmt.Errorf("start the server: %w", err)
+		return startError(err)
 	}
 	err = s.Run(ctx)
 	return errors.Join(err, s.Close())
+}
+
+// startError says what to do about a server that does not start, where that is known.
+func startError(err error) error {
+	f := &failure{code: exitError, text: fmt.Sprintf("start the server: %v", err)}
+	var inUse *store.InUseError
+	switch {
+	case errors.As(err, &inUse):
+		f.hint = "Stop the other one, or name another directory with --data-dir."
+	case errors.Is(err, syscall.EADDRINUSE):
+		f.hint = "Name another address with --listen; port 0 is any free one."
+	}
+	return f
 }
 
 // loadConfig reads configuration files. Mistakes are written with their lines.

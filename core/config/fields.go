@@ -107,10 +107,15 @@ func count(v hcltext.Value) (uint64, bool) {
 	return uint64(n), ok
 }
 
-func (r *reader) agent(b hcltext.Block) {
-	a := &Agent{
+// DefaultAgent returns the settings of an agent of which nothing was said. It has no server.
+func DefaultAgent() *Agent {
+	return &Agent{
 		Name: hostname(), DataDir: "/var/lib/setpoint-agent", Drivers: []string{"process"}, TaskLogs: TaskLogs{FileSize: 10 << 20, Files: 4},
 	}
+}
+
+func (r *reader) agent(b hcltext.Block) {
+	a := DefaultAgent()
 	r.config.Agent = a
 	r.Body(b.Body, b.Path, b.At, hcltext.Fields{
 		Attributes: attributes{
