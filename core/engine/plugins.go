@@ -47,7 +47,8 @@ type class struct {
 	reasons     []uint32 // by node index: 0 allowed, otherwise a number into table, plus 1
 	table       []Rejection
 	ranks       []int8
-	late        place.Bitmap // nodes that changed after its latest answer, while the plugin's other answers are newer
+	late        place.Bitmap     // nodes that changed after its latest answer, while the plugin's other answers are newer
+	lateAt      cluster.Revision // an answer at this revision or later ends that
 }
 
 func (e *Engine) plugin(name string) *pluginState {

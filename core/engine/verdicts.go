@@ -33,7 +33,7 @@ func (e *Engine) pluginApplied(in PluginApplied) {
 	p.pending = p.pending.AndNot(now)
 	for _, id := range in.LateClasses {
 		if c := p.classes[id]; c != nil {
-			c.late = c.late.Or(now)
+			c.late, c.lateAt = c.late.Or(now), in.Revision
 		}
 	}
 	for i := range now.All() {
@@ -78,7 +78,10 @@ func (e *Engine) pluginVerdicts(in PluginVerdicts) {
 		}
 		c.take(v)
 		c.session = in.Session
-		if v.Failure == nil {
+		if v.Failure == nil && in.Revision >= c.lateAt {
+			for i := range c.late.All() {
+				e.judged(p, uint32(i)) // also where nothing was said because nothing changed
+			}
 			c.late = nil
 		}
 		e.classChanged(c, v)
