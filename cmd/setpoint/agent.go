@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,8 +47,8 @@ func (a *app) agentCommand() *cobra.Command {
 		Use: "agent", Short: "Run a node's agent", Args: takes(0, 0),
 		Long: `Runs a node's agent: it joins a cluster once and runs the tasks that the server assigns to the node.
 
-The first start needs a join token, which ` + "`setpoint token create`" + ` makes. Later ones need the data directory alone: the certificate and the server's
-address are there. When an agent ends its tasks run on, and the next one finds them. On SIGUSR1 it stops them before it ends.`,
+The first start needs a join token, which ` + "`setpoint token create`" + ` makes. Later ones need the data directory alone: the certificate is there, and what was
+said at the last start. When an agent ends its tasks run on, and the next one finds them. On SIGUSR1 it stops them before it ends.`,
 		Example: "  setpoint agent --join $(setpoint token create)@127.0.0.1:7480 --name n4 --data-dir /var/lib/setpoint-agent --label disk=ssd\n" +
 			"  setpoint agent --data-dir /var/lib/setpoint-agent",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -87,24 +89,18 @@ func (a *app) agentConfig(f *agentFlags) (*config.Agent, error) {
 	if cfg == nil {
 		cfg = config.DefaultAgent()
 	}
-	if dir := a.dataDir; dir != "" {
-		cfg.DataDir = dir
-	} else if env := a.env("SETPOINT_DATA_DIR"); env != "" {
-		cfg.DataDir = env
-	}
+	cfg.DataDir = cmp.Or(a.dataDir, a.env("SETPOINT_DATA_DIR"), cfg.DataDir)
 	if _, err := os.Stat(datadir.Dir(cfg.DataDir).Authority()); err == nil {
 		return nil, refuse(fmt.Sprintf("Give the agent one of its own, such as --data-dir %s.", filepath.Join(datadir.Dir(cfg.DataDir).Nodes(), "n4")),
 			"%s is a server's data directory", cfg.DataDir)
 	}
-	if err := f.apply(cfg); err != nil {
-		return nil, err
-	}
-	if cfg.Server == "" {
-		r, err := devcluster.Read(cfg.DataDir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if files.Agent == nil {
+		if err := remember(cfg); err != nil {
 			return nil, err
 		}
-		cfg.Server = r.Server
+	}
+	if err := f.apply(cfg); err != nil {
+		return nil, err
 	}
 	if cfg.Server == "" {
 		return nil, refuse("`setpoint agent --join TOKEN@HOST:PORT` says both; `setpoint token create` makes a token.", "neither a server nor a token was named")
@@ -212,7 +208,35 @@ func (a *app) runAgent(ctx context.Context, cfg *config.Agent, token string) err
 	return ag.Run(ctx)
 }
 
-// noteAgent writes who the agent of the directory is, unless another one runs, which Run will say.
+// settingsFile is the file in an agent's directory with what was said at its last start, for starts at which nothing is said.
+const settingsFile = "settings.json"
+
+type agentSettings struct {
+	Server   string            `json:"server"`
+	Drivers  []string          `json:"drivers"`
+	Capacity cluster.Resources `json:"capacity"`
+	TaskLogs config.TaskLogs   `json:"task_logs"`
+}
+
+// remember puts what was said at the last start into the configuration.
+func remember(cfg *config.Agent) error {
+	path := filepath.Join(cfg.DataDir, settingsFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var said agentSettings
+	if err == nil {
+		err = json.Unmarshal(text, &said)
+	}
+	if err != nil {
+		return fmt.Errorf("read what was said at the last start: %w; without %s it has to be said again", err, path)
+	}
+	cfg.Server, cfg.Drivers, cfg.Capacity, cfg.TaskLogs = said.Server, said.Drivers, said.Capacity, said.TaskLogs
+	return nil
+}
+
+// noteAgent writes who the agent of the directory is and what was said to it, unless another one runs, which Run will say.
 func noteAgent(cfg *config.Agent) error {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return err
@@ -223,6 +247,13 @@ func noteAgent(cfg *config.Agent) error {
 	self, err := devcluster.Self(cfg.Server)
 	if err != nil {
 		return err
+	}
+	text, err := json.MarshalIndent(agentSettings{Server: cfg.Server, Drivers: cfg.Drivers, Capacity: cfg.Capacity, TaskLogs: cfg.TaskLogs}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := datadir.WriteFile(filepath.Join(cfg.DataDir, settingsFile), append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write what was said: %w", err)
 	}
 	return self.Write(cfg.DataDir)
 }

@@ -39,7 +39,7 @@ func (a *app) pluginList() *cobra.Command {
 						pid = fmt.Sprint(p.GetPid())
 					}
 					table.Row(p.GetName(), p.GetVersion(), pluginState(style, p.GetState()), ago(now, p.GetSince()), pid, fmt.Sprint(p.GetRestarts()),
-						strings.Join(p.GetInterfaces(), " "), p.GetMessage())
+						strings.Join(p.GetInterfaces(), " "), console.Shorten(p.GetMessage(), 60))
 					stalls = append(stalls, p.GetStalls()...)
 				}
 				table.Write(w, style)

@@ -77,7 +77,7 @@ var layers = []layer{
 	},
 
 	// The binary puts everything together.
-	{packages: []string{"cmd/..."}, imports: []string{"agent/...", "client/...", "core/...", "plugins/...", "proto/...", "sdk/..."}},
+	{packages: []string{"cmd/..."}, imports: []string{"agent/...", "client/...", "cmd/...", "core/...", "plugins/...", "proto/...", "sdk/..."}},
 
 	// Tests of the source and of the binary.
 	{packages: []string{"core/internal/tidy"}},

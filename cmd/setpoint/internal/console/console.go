@@ -110,3 +110,16 @@ func Width(text string) int {
 func Indent(prefix, text string) string {
 	return prefix + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+prefix)
 }
+
+// Shorten returns the first line of text, cut to so many columns; what was cut is shown as dots.
+func Shorten(text string, columns int) string {
+	first, _, cut := strings.Cut(text, "\n")
+	runes := []rune(first)
+	if len(runes) > columns {
+		runes, cut = runes[:columns], true
+	}
+	if cut {
+		return string(runes) + "…"
+	}
+	return first
+}

@@ -109,3 +109,11 @@ func TestIndent(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestShorten(t *testing.T) {
+	for text, want := range map[string]string{"": "", "short": "short", "häuser häuser": "häuser häu…", "one\ntwo": "one…"} {
+		if got := Shorten(text, 10); got != want {
+			t.Errorf("Shorten(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
