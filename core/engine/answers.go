@@ -105,6 +105,8 @@ func (v view) Answer(job *cluster.Job) reconcile.Answer {
 		switch {
 		case a != nil && a.failure != nil:
 			out.Stall.Code, out.Stall.Message = a.failure.Code, a.failure.Message
+		case a != nil && p.up:
+			out.Stall = nil // the answer is on its way; one that takes too long comes as a failure
 		case !p.up && p.code != cluster.CodePluginPending:
 			out.Stall.Code, out.Stall.Message = p.code, p.message
 		}

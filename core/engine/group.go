@@ -93,6 +93,10 @@ func (e *Engine) place(now cluster.Time) {
 		if !g.dirty && g.stands != nil && len(g.changed) == 0 && len(e.changedNodes) == 0 {
 			continue
 		}
+		if e.awaitsVerdict(g.job) {
+			g.dirty = true
+			continue
+		}
 		if pg := e.placeGroup(g); e.worthTrying(c, g, pg) {
 			pg.Tasks = g.sorted()
 			try = append(try, pg)
@@ -116,6 +120,21 @@ func (e *Engine) place(now cluster.Time) {
 			Node: e.byIndex[p.Node], Since: now, Ports: p.Ports,
 		}})
 	}
+}
+
+// awaitsVerdict reports whether a filter that is up has been asked about a job for the first time and its answer is on its way. Until then there is nothing to
+// be said of the job's tasks; an answer that takes too long comes as a failure.
+func (e *Engine) awaitsVerdict(job string) bool {
+	for _, name := range e.pluginNames {
+		p := e.plugins[name]
+		if !p.up || !p.info.Filter {
+			continue
+		}
+		if c := p.classes[e.jobClasses[job][name]]; c != nil && !c.answered && c.failure == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // withinTurn leaves out what a turn cannot write, those of lower priority first; they are tried again in the next.

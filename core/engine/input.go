@@ -67,11 +67,11 @@ type (
 	}
 	// PluginDown says that a plugin does not answer, and why. Verdicts that count stay in use.
 	PluginDown struct {
-		Name    string
-		Session uint64 // 0: it never came up
-		Code    cluster.Code
-		Message string
-		Filter  bool // what the plugin would be, as far as is known; a plugin that never described itself may be anything
+		Name        string
+		Session     uint64 // 0: it never came up
+		Code        cluster.Code
+		Message     string
+		FailureOpen bool // on_failure = "ignore"
 	}
 	// PluginApplied says that all answers up to a mirror revision were given, except late ones.
 	PluginApplied struct {

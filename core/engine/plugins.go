@@ -126,7 +126,7 @@ func (e *Engine) pluginDown(in PluginDown) {
 		return
 	}
 	was := p.up
-	p.up, p.code, p.message = false, in.Code, in.Message
+	p.up, p.code, p.message, p.info.FailureOpen = false, in.Code, in.Message, in.FailureOpen
 	p.out = nil
 	if was {
 		for _, d := range p.drains {
@@ -166,10 +166,11 @@ func (e *Engine) mirror(i uint32, n *cluster.Node, fields cluster.FieldMask) {
 			continue
 		}
 		p.pending = p.pending.With(int(i), true)
-		e.verdictsChanged(p, i)
 		if !p.up {
+			e.verdictsChanged(p, i)
 			continue
 		}
+		// Until the plugin answers, which takes milliseconds, what waits keeps the reason that it has.
 		out := e.tell(p)
 		out.Revision = e.rev
 		out.Nodes = slices.DeleteFunc(out.Nodes, func(x IndexedNode) bool { return x.Index == i })

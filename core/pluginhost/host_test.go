@@ -145,7 +145,7 @@ func TestKilledPluginIsBackWithinTwoSeconds(t *testing.T) {
 		}
 	}
 	down, ok := order[1].(engine.PluginDown)
-	if len(order) != 3 || !ok || down.Session != up.Session || down.Code != cluster.CodePluginUnavailable || !down.Filter || !strings.Contains(down.Message, "SIGKILL") {
+	if len(order) != 3 || !ok || down.Session != up.Session || down.Code != cluster.CodePluginUnavailable || !strings.Contains(down.Message, "SIGKILL") {
 		t.Errorf("the engine was told %+v", order)
 	}
 	u = first(again)

@@ -190,15 +190,10 @@ func (s *supervisor) down(ctx context.Context, session uint64, f *failure) error
 		return nil
 	}
 	s.said = &now
-	filter := true
-	s.note(func() {
-		s.lastError = f.text
-		if s.about != nil {
-			filter = s.about.filter
-		}
-	})
+	s.note(func() { s.lastError = f.text })
 	s.log.Error("plugin does not serve", "code", string(f.code), "error", f.text)
-	if err := s.cfg.Engine.Send(ctx, engine.PluginDown{Name: s.plugin.Name, Session: session, Code: f.code, Message: f.text, Filter: filter}); err != nil {
+	down := engine.PluginDown{Name: s.plugin.Name, Session: session, Code: f.code, Message: f.text, FailureOpen: s.plugin.FailureOpen}
+	if err := s.cfg.Engine.Send(ctx, down); err != nil {
 		return fmt.Errorf("%w: %w", errEngine, err)
 	}
 	return nil

@@ -157,8 +157,8 @@ func TestAnswers(t *testing.T) {
 	got := h.AddClass(request("node.labels.disk == ssd", "node.labels.zone exists")).Answer().Verdicts
 	want := map[cluster.NodeID]sdktest.Verdict{
 		"a": {Allowed: true},
-		"b": {Code: "constraint", Detail: "node.labels.zone exists", Clears: "a node with node.labels.zone exists", Evicts: true},
-		"c": {Code: "constraint", Detail: "node.labels.disk == ssd", Clears: "a node with node.labels.disk == ssd", Evicts: true},
+		"b": {Code: "constraint", Detail: "node.labels.zone exists", Clears: "a node meets node.labels.zone exists", Evicts: true},
+		"c": {Code: "constraint", Detail: "node.labels.disk == ssd", Clears: "a node meets node.labels.disk == ssd", Evicts: true},
 	}
 	for id, w := range want {
 		if got[id] != w {

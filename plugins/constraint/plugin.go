@@ -126,7 +126,7 @@ func newTerm(text string) (term, error) {
 		return term{}, err
 	}
 	return term{test: t, stall: &sdk.Stall{
-		Code: cluster.CodeConstraint, Message: "the node does not meet " + e.text, Detail: e.text, Clears: "a node with " + e.text, Evicts: true,
+		Code: cluster.CodeConstraint, Message: "the node does not meet " + e.text, Detail: e.text, Clears: "a node meets " + e.text, Evicts: true,
 	}}, nil
 }
 
