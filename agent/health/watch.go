@@ -22,6 +22,7 @@ type Timing struct {
 	StartPeriod time.Duration
 	Retries     int
 	Started     time.Time // when the task began to run
+	Patient     bool      // failures before the first pass never count
 }
 
 // TimingOf returns what a job says.
@@ -81,6 +82,9 @@ func (c *counter) next(now time.Time, err error) Verdict {
 		return Verdict{Healthy: true, Message: "healthy"}
 	}
 	due := c.passed || now.Sub(c.counted) >= c.timing.Interval
+	if c.timing.Patient && !c.passed {
+		due = false
+	}
 	if due && now.Sub(c.timing.Started) >= c.timing.StartPeriod {
 		c.failures++
 		c.counted = now

@@ -8,6 +8,7 @@ const patience = 5 * time.Second
 // order is what a driver was last told about stopping a task. The zero value: nothing.
 type order struct {
 	given    bool
+	shortest time.Duration // the grace that was given, or the shortest of several
 	deadline time.Time     // when the driver kills it
 	repeat   time.Time     // when it has to be told again to kill it
 	pause    time.Duration // until the repetition after that
@@ -29,6 +30,9 @@ func (o *order) grace(now time.Time, grace time.Duration) time.Duration {
 // give notes that an order was given.
 func (o *order) give(now time.Time, grace time.Duration) {
 	again := o.given && !now.Before(o.repeat)
+	if !o.given || grace < o.shortest {
+		o.shortest = grace
+	}
 	o.given = true
 	if end := now.Add(grace); o.deadline.IsZero() || end.Before(o.deadline) {
 		o.deadline = end

@@ -29,7 +29,11 @@ func (t *task) outcome(v view) state.Status {
 		out.State, out.Err = cluster.Failed, "health check failed: "+t.sick
 	case t.order.given || t.revived && !v.wanted:
 		out.State, out.Message, out.Err = cluster.Stopped, "stopped", t.exit.Err
-		if t.exit.Signal == "KILL" {
+		switch {
+		case t.exit.Signal != "KILL":
+		case t.order.given && t.order.shortest <= 0:
+			out.Message = "killed"
+		default:
 			out.Message = "killed: it did not end within its grace"
 		}
 	case t.exit.Code == 0:

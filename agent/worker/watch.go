@@ -11,8 +11,11 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
-// reported is how often a driver that reports health by itself is asked, where the job says nothing else.
-var reported = health.Timing{Interval: time.Second, Timeout: 5 * time.Second, Retries: cluster.DefaultHealthRetries}
+// reported is how a driver that reports health by itself is asked, where the job says nothing else: a task may take as long as it likes to
+// become healthy.
+func reported() health.Timing {
+	return health.Timing{Interval: time.Second, Timeout: 5 * time.Second, Retries: cluster.DefaultHealthRetries, Patient: true}
+}
 
 // watch checks the health of what runs. A task without a check is healthy because it runs.
 func (t *task) watch(ctx context.Context) {
@@ -40,7 +43,7 @@ func (t *task) watch(ctx context.Context) {
 
 // probe returns how the task's health is found out, or nil if running is healthy. What a driver reports by itself goes before the job's check.
 func (t *task) probe(ctx context.Context, told *state.Assignment) (health.Probe, health.Timing, error) {
-	timing := reported
+	timing := reported()
 	if told.Spec != nil && told.Spec.Health != nil {
 		timing = health.TimingOf(told.Spec.Health)
 	}
