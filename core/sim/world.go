@@ -27,9 +27,7 @@ type World struct {
 	plugins  []*Plugin
 	store    *journal
 	cfg      engine.Config
-	ticket   int
 	session  uint64
-	replies  []error
 	Steps    int
 	Failures []string                // invariants that did not hold
 	returned map[cluster.TaskID]bool // tasks whose node was down at some time

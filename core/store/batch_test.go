@@ -72,18 +72,28 @@ func TestErrorTexts(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&store.InUseError{File: "/d/state.db", PID: 4711, Command: "setpoint", Since: time.Date(2026, 5, 1, 10, 21, 5, 0, time.UTC)},
-			"/d/state.db is in use by pid 4711 (setpoint, since 2026-05-01 10:21:05); one server per data directory"},
+		{
+			&store.InUseError{File: "/d/state.db", PID: 4711, Command: "setpoint", Since: time.Date(2026, 5, 1, 10, 21, 5, 0, time.UTC)},
+			"/d/state.db is in use by pid 4711 (setpoint, since 2026-05-01 10:21:05); one server per data directory",
+		},
 		{&store.InUseError{File: "/d/state.db", PID: 4711}, "/d/state.db is in use by pid 4711; one server per data directory"},
 		{&store.InUseError{File: "/d/state.db"}, "/d/state.db is in use by another process; one server per data directory"},
-		{&store.CorruptError{File: "f", Part: "log", Revision: 7, Reason: "wrong checksum"},
-			"f is damaged: log of revision 7: wrong checksum; keep the file and restore the last good backup"},
-		{&store.CorruptError{File: "f", Part: "page", Offset: 8192, Reason: "page 2 is used twice", Err: errors.New("cause")},
-			"f is damaged: page at offset 8192: page 2 is used twice: cause; keep the file and restore the last good backup"},
-		{&store.CorruptError{File: "f", Part: "obj", Key: "task/1", Reason: "too short"},
-			`f is damaged: obj "task/1": too short; keep the file and restore the last good backup`},
-		{&store.FormatError{File: "f", Format: 3, MinReader: 2, Known: 1},
-			"f has format 3, which needs a program that knows format 2; this one knows 1: run a newer version, or restore a backup made before the upgrade"},
+		{
+			&store.CorruptError{File: "f", Part: "log", Revision: 7, Reason: "wrong checksum"},
+			"f is damaged: log of revision 7: wrong checksum; keep the file and restore the last good backup",
+		},
+		{
+			&store.CorruptError{File: "f", Part: "page", Offset: 8192, Reason: "page 2 is used twice", Err: errors.New("cause")},
+			"f is damaged: page at offset 8192: page 2 is used twice: cause; keep the file and restore the last good backup",
+		},
+		{
+			&store.CorruptError{File: "f", Part: "obj", Key: "task/1", Reason: "too short"},
+			`f is damaged: obj "task/1": too short; keep the file and restore the last good backup`,
+		},
+		{
+			&store.FormatError{File: "f", Format: 3, MinReader: 2, Known: 1},
+			"f has format 3, which needs a program that knows format 2; this one knows 1: run a newer version, or restore a backup made before the upgrade",
+		},
 	} {
 		if got := tt.err.Error(); got != tt.want {
 			t.Errorf("text = %q, want %q", got, tt.want)

@@ -44,9 +44,16 @@ func TestAge(t *testing.T) {
 		d    time.Duration
 		want string
 	}{
-		{-time.Second, "0s"}, {0, "0s"}, {999 * time.Millisecond, "0s"}, {45 * time.Second, "45s"}, {70 * time.Second, "1m10s"},
-		{4 * time.Minute, "4m"}, {12*time.Minute + 5*time.Second, "12m"}, {3*time.Hour + 59*time.Minute, "3h59m"},
-		{53 * time.Hour, "2d5h"}, {4000 * time.Hour, "166d"},
+		{-time.Second, "0s"},
+		{0, "0s"},
+		{999 * time.Millisecond, "0s"},
+		{45 * time.Second, "45s"},
+		{70 * time.Second, "1m10s"},
+		{4 * time.Minute, "4m"},
+		{12*time.Minute + 5*time.Second, "12m"},
+		{3*time.Hour + 59*time.Minute, "3h59m"},
+		{53 * time.Hour, "2d5h"},
+		{4000 * time.Hour, "166d"},
 	} {
 		if got := Age(tt.d); got != tt.want {
 			t.Errorf("Age(%v) = %q, want %q", tt.d, got, tt.want)
