@@ -34,6 +34,9 @@ type scene struct {
 
 var _ reconcile.View = (*scene)(nil)
 
+// saying is what is said of a task.
+type saying = reconcile.Saying
+
 // start is late enough that what happened hours ago has a time.
 const start = 100 * time.Hour
 
@@ -55,6 +58,7 @@ func newScene(t *testing.T, n int, edit func(*cluster.JobSpec)) *scene {
 		spec.MaxUnavailable = cluster.Amount{Count: 1}
 		spec.Update.Monitor = 10 * time.Second
 		spec.Update.ProgressDeadline = 0
+		spec.HistoryLimit = 100
 		spec.Restart = cluster.RestartSpec{Condition: cluster.RestartAny, Delay: time.Second, MaxDelay: 8 * time.Second}
 		if edit != nil {
 			edit(spec)
