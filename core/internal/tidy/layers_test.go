@@ -89,7 +89,7 @@ var closed = []string{"sdk/...", "plugins/..."}
 
 // homes says which packages may import a module of others. A module without a home is not imported: a dependency earns its place.
 var homes = map[string][]string{
-	"connectrpc.com/connect":          {"proto/...", "core/api", "core/dispatch", "agent/...", "client/...", "cmd/..."},
+	"connectrpc.com/connect":          {"proto/...", "core/api", "core/dispatch", "agent/...", "client/...", "cmd/...", "test/..."},
 	"github.com/hashicorp/go-hclog":   {"sdk/...", "plugins/...", "core/...", "agent/...", "client/...", "cmd/..."},
 	"github.com/hashicorp/go-plugin":  {"sdk", "sdk/sdktest", "core/pluginhost/..."},
 	"github.com/hashicorp/hcl/v2":     {"core/hcltext", "core/config", "core/jobfile", "sdk/..."},
