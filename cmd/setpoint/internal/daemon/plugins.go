@@ -69,7 +69,9 @@ func hostPlugin(p *config.Plugin) pluginhost.Plugin {
 	cmd := runner.Builtin(p.Name)
 	if !p.Builtin {
 		cmd = runner.Command{Name: p.Name, Path: p.Path, Args: p.Args}
-		cmd.SHA256, _ = hex.DecodeString(p.SHA256) // the configuration was checked
+		if p.SHA256 != "" {
+			cmd.SHA256, _ = hex.DecodeString(p.SHA256) // the configuration was checked
+		}
 	}
 	cmd.HandshakeTimeout = p.HandshakeTimeout
 	cmd.Env = runner.AllowedEnv(os.Environ())
