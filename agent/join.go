@@ -2,13 +2,10 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/http"
 	"path/filepath"
 	"time"
 
@@ -25,12 +22,8 @@ import (
 // CertificateFile is the name of the file, in the data directory, with the node's certificate, its key and the cluster's authority.
 const CertificateFile = "node.pem"
 
-const (
-	dialTimeout = 5 * time.Second
-	callTimeout = 15 * time.Second
-	// maxMessage is how large a message of the server may be: more than a batch of assignments ever is.
-	maxMessage = 16 << 20
-)
+// callTimeout is how long the server may take to answer a call.
+const callTimeout = 15 * time.Second
 
 // enter makes sure that the agent has a certificate: the one that it joined with, or one for its join token.
 func (a *Agent) enter(ctx context.Context) error {
@@ -116,11 +109,11 @@ func (a *Agent) join(ctx context.Context, token pki.Token) (*pki.Pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, hangUp := a.client(pki.JoinTLS(token.Fingerprint))
-	defer hangUp()
+	link := a.link(pki.JoinTLS(token.Fingerprint))
+	defer link.cut()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	res, err := client.Join(ctx, connect.NewRequest(&agentv1.JoinRequest{
+	res, err := link.client.Join(ctx, connect.NewRequest(&agentv1.JoinRequest{
 		Token: token.Text(), CsrDer: derOf(request), Name: a.cfg.Name, Labels: a.cfg.Labels,
 		Description: wire.NodeDescriptionToProto(a.describe(ctx)),
 	}))
@@ -171,16 +164,6 @@ func (a *Agent) renew(ctx context.Context, client agentv1connect.AgentServiceCli
 	a.holder.Set(pair)
 	a.cfg.Log.Info("certificate renewed", "expires", pair.Certificate().NotAfter)
 	return nil
-}
-
-// client returns a client with a connection of its own, and what closes that.
-func (a *Agent) client(config *tls.Config) (client agentv1connect.AgentServiceClient, hangUp func()) {
-	transport := &http.Transport{
-		TLSClientConfig: config, ForceAttemptHTTP2: true, TLSHandshakeTimeout: dialTimeout,
-		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext,
-	}
-	return agentv1connect.NewAgentServiceClient(&http.Client{Transport: transport}, "https://"+a.cfg.Server,
-		connect.WithReadMaxBytes(maxMessage)), transport.CloseIdleConnections
 }
 
 // derOf returns the bytes of what pki made, which is one block in PEM.

@@ -52,6 +52,9 @@ func (l *logRequests) begin(ctx context.Context, s *session, req *agentv1.LogReq
 		if !full {
 			err = s.sendLogs(ctx, req)
 		}
+		if ctx.Err() != nil {
+			return // nobody waits for it
+		}
 		last := &agentv1.Logs{Request: req.GetRequest(), End: true}
 		if err != nil {
 			last.Err = err.Error()

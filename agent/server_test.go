@@ -65,6 +65,7 @@ type talk struct {
 	beats    int
 	number   uint64
 	closed   error // why nothing comes any more
+	over     bool  // the handler returns: nothing can be sent any more
 	complete bool
 }
 
@@ -186,6 +187,11 @@ func (s *server) Session(ctx context.Context, stream *connect.BidiStream[agentv1
 		for c.receive() {
 		}
 	}()
+	defer func() {
+		c.mu.Lock()
+		c.over = true
+		c.mu.Unlock()
+	}()
 	select {
 	case err := <-c.end:
 		return err
@@ -197,6 +203,9 @@ func (s *server) Session(ctx context.Context, stream *connect.BidiStream[agentv1
 func (c *talk) send(m *agentv1.FromServer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
 	_ = c.stream.Send(m) // if the agent is gone, the test finds out by what does not come
 }
 
@@ -215,10 +224,13 @@ func (c *talk) receive() bool {
 	switch m := m.GetMessage().(type) {
 	case *agentv1.FromAgent_Report:
 		c.take(m.Report)
+		if c.over {
+			return false
+		}
 		_ = c.stream.Send(&agentv1.FromServer{Message: &agentv1.FromServer_Ack{Ack: &agentv1.ReportAck{Number: m.Report.GetNumber()}}})
 	case *agentv1.FromAgent_Heartbeat:
 		c.beats++
-		if _, _, mute := c.server.get(); !mute {
+		if _, _, mute := c.server.get(); !mute && !c.over {
 			_ = c.stream.Send(&agentv1.FromServer{Message: &agentv1.FromServer_Heartbeat{Heartbeat: &agentv1.Heartbeat{}}})
 		}
 	case *agentv1.FromAgent_Description:

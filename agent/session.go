@@ -73,8 +73,8 @@ type session struct {
 func (a *Agent) converse(ctx context.Context) error {
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	client, hangUp := a.client(pki.ClientTLS(a.holder, a.holder.Pair().Authority()))
-	defer hangUp()
+	link := a.link(pki.ClientTLS(a.holder, a.holder.Pair().Authority()))
+	defer link.cut()
 	s := &session{
 		agent: a, log: a.cfg.Log, end: end, feed: a.set.Follow(), out: make(chan *agentv1.FromAgent), acks: make(chan struct{}, 1),
 		described: a.describe(life),
@@ -83,19 +83,20 @@ func (a *Agent) converse(ctx context.Context) error {
 
 	impatient := context.AfterFunc(ctx, func() { end(ctx.Err()) })
 	timer := time.AfterFunc(greetTimeout, func() { end(fmt.Errorf("the server did not welcome the agent within %s", greetTimeout)) })
-	conn := client.Session(life)
-	defer func() {
-		end(nil) // closing waits for what is on its way
-		_ = conn.CloseResponse()
-	}()
+	conn := link.client.Session(life)
 	s.stream = conn
+	// Neither a read nor a write that waits ends with the context alone.
+	context.AfterFunc(life, func() {
+		_ = conn.CloseRequest()
+		link.cut()
+	})
 	err := s.greet()
 	timer.Stop()
 	if impatient(); err != nil {
 		return because(life, err)
 	}
 	s.log.Info("session begun", "server", a.cfg.Server, "heartbeat", s.period)
-	s.run(life, ctx.Done(), client)
+	s.run(life, ctx.Done(), link.client)
 	return context.Cause(life)
 }
 

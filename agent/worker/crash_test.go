@@ -158,7 +158,9 @@ func TestKilledAtEveryWrite(t *testing.T) {
 func playAndDie(t *testing.T, at int, after bool) bool {
 	d := &death{at: at, after: after, died: make(chan struct{})}
 	b := newBench(t)
-	b.wrap = func(s Store, drv driver.Driver) (Store, driver.Driver) { return mortalStore{s, d}, mortalDriver{drv, d} }
+	b.wrap = func(s Store, drv driver.Driver) (Store, driver.Driver) {
+		return mortalStore{s, d}, mortalDriver{drv, d}
+	}
 	b.open()
 	server := &playServer{tasks: make(map[cluster.TaskID]*state.Assignment)}
 	// alive lets time pass and the agent report. When it has died it is started again, and the step is played once more.
