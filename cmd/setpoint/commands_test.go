@@ -100,6 +100,9 @@ func TestJobRun(t *testing.T) {
 	stalled.Slots = []*apiv1.Slot{{Key: "3"}}
 	stalled.Stalls = []*apiv1.Stall{ssdStall()}
 
+	ending := webJob("running", 1, 3)
+	ending.Slots = []*apiv1.Slot{{Key: "1", Ends: true, Up: true}}
+
 	tests := []struct {
 		name    string
 		version uint64
@@ -126,7 +129,7 @@ func TestJobRun(t *testing.T) {
 		},
 		{name: "update is paused by failures", version: 2, wait: "20s", frames: []*apiv1.Job{paused}, code: exitFailed, errOut: []string{"is paused: 1 of 3 slots failed"}},
 		{name: "batch that fails", version: 1, wait: "20s", frames: []*apiv1.Job{webJob("failed", 1, 0)}, code: exitFailed, errOut: []string{"it ended, and not well"}},
-		{name: "batch", version: 1, wait: "20s", frames: []*apiv1.Job{webJob("complete", 1, 0)}, out: []string{"web: version 1 complete"}},
+		{name: "batch", version: 1, wait: "20s", frames: []*apiv1.Job{ending, webJob("complete", 1, 0)}, out: []string{"web: version 1 running, 3/3 up\n", "web: version 1 complete"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -214,8 +217,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		code   int
 		errOut []string
 	}{
-		{[]string{"job", "inspect", "web"}, exitError, []string{`there is no job "web"`, "Job ls lists those that there are."}},
-		{[]string{"node", "decommission", "n1"}, exitRefused, []string{"node n1 is not down", "Use --force."}},
+		{[]string{"job", "inspect", "web"}, exitError, []string{`there is no job "web"`, "job ls lists those that there are"}},
+		{[]string{"node", "decommission", "n1"}, exitRefused, []string{"node n1 is not down", "use --force"}},
 		{[]string{"job", "scale", "web", "many"}, exitRefused, []string{`bad COUNT "many"`}},
 		{[]string{"job", "scale", "web"}, exitRefused, []string{"an argument is missing", "setpoint job scale NAME COUNT"}},
 		{[]string{"job", "inspect", "a", "b"}, exitRefused, []string{"too many arguments"}},

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"connectrpc.com/connect"
 
@@ -81,7 +78,7 @@ func refusal(s *server, err error) error {
 	detail := client.Detail(err)
 	switch {
 	case detail != nil:
-		f.hint = asSentence(detail.GetHint())
+		f.hint = detail.GetHint()
 		if detail.GetCode() == "invalid" || detail.GetCode() == "refused" {
 			f.code = exitRefused
 		}
@@ -97,19 +94,6 @@ func refusal(s *server, err error) error {
 		f.hint = "`setpoint status` shows how the server is."
 	}
 	return &callError{f, err}
-}
-
-// asSentence begins a hint with a capital and ends it with a full stop, as hints are written here.
-func asSentence(hint string) string {
-	if hint == "" {
-		return ""
-	}
-	first, size := utf8.DecodeRuneInString(hint)
-	hint = string(unicode.ToUpper(first)) + hint[size:]
-	if !strings.HasSuffix(hint, ".") && !strings.HasSuffix(hint, "?") {
-		hint += "."
-	}
-	return hint
 }
 
 func problemText(p *apiv1.Problem) string {

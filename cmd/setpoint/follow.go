@@ -49,7 +49,9 @@ func running(j *apiv1.Job, version uint64) (verdict, string) {
 		}
 	}
 	switch j.GetState() {
-	case "running", "complete", "empty":
+	case "running":
+		return ended(j), ""
+	case "complete", "empty":
 		return done, ""
 	case "failed":
 		return failed, "it ended, and not well"
@@ -57,6 +59,16 @@ func running(j *apiv1.Job, version uint64) (verdict, string) {
 		return failed, "it was stopped meanwhile"
 	}
 	return onlyHeld(j), ""
+}
+
+// ended is done unless a slot whose task ends by itself still has one that runs.
+func ended(j *apiv1.Job) verdict {
+	for _, s := range j.GetSlots() {
+		if s.GetEnds() && !s.GetUnwanted() && !s.GetDone() {
+			return pending
+		}
+	}
+	return done
 }
 
 // pausedUpdate tells an update that failed from one that failed and is about to be rolled back.

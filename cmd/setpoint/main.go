@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/setpointd/setpoint/agent/driver/process"
+	"github.com/setpointd/setpoint/core/pluginhost/runner"
 )
 
 // version is set by the linker.
@@ -21,9 +22,17 @@ var version = "dev"
 // commands need costs memory and a shim's is paid once per task.
 const shimCommand = "shim"
 
+// guardCommand is the first argument with which a server executes this binary as the guard of its plugins' children; it is small for the same reason.
+const guardCommand = "plugin-guard"
+
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == shimCommand {
-		os.Exit(process.ShimMain(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case shimCommand:
+			os.Exit(process.ShimMain(os.Args[2:]))
+		case guardCommand:
+			os.Exit(runner.GuardMain())
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := &app{in: os.Stdin, out: os.Stdout, errOut: os.Stderr, env: os.Getenv}

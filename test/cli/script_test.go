@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// binary is the directory with the setpoint that the scripts run. Owner: TestMain.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "setpoint-cli-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "setpoint"), "github.com/setpointd/setpoint/cmd/setpoint")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build setpoint: %v\n%s", err, out)
+		return 1
+	}
+	binary = dir
+	return m.Run()
+}
+
+func TestScripts(t *testing.T) {
+	examples, err := filepath.Abs("../../examples/jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			c := &world{dir: filepath.Join(env.WorkDir, "d")}
+			env.Values[worldKey{}] = c
+			env.Setenv("PATH", binary+string(os.PathListSeparator)+os.Getenv("PATH"))
+			env.Setenv("SETPOINT_DATA_DIR", c.dir)
+			env.Setenv("EXAMPLES", examples)
+			env.Setenv("TMPDIR", os.TempDir())
+			env.Defer(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+				defer cancel()
+				if err := c.end(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"dev": cmdDev, "exits": cmdExits, "eventually": cmdEventually, "signal": cmdSignal, "agent": cmdAgent, "tasks": cmdTasks, "save": cmdSave,
+		},
+	})
+}
