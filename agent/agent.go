@@ -23,6 +23,8 @@ const (
 	farewell = 2 * time.Second
 	// describeEvery is how often the agent looks whether its machine has changed.
 	describeEvery = 20 * time.Second
+	// describeTimeout is how long that may take; a driver that does not answer in time is left out.
+	describeTimeout = 5 * time.Second
 )
 
 // Config is what an agent needs. DataDir, Server, Drivers and Log are required.
@@ -184,6 +186,8 @@ func (a *Agent) talk(ctx context.Context) error {
 
 // describe looks at the machine.
 func (a *Agent) describe(ctx context.Context) cluster.NodeDescription {
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
 	d, err := machine.Describe(ctx, machine.Options{Drivers: a.cfg.Drivers, Capacity: a.cfg.Capacity, Version: a.cfg.Version})
 	if err != nil {
 		a.cfg.Log.Warn("machine described in part", "error", err)

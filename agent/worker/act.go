@@ -25,6 +25,7 @@ func (t *task) act(ctx context.Context, next action, v view, told state.Assignme
 	case start:
 		t.start(ctx, told)
 	case abandon:
+		t.gaveUp = true
 		t.giveUp()
 		t.sleep(ctx, time.Now())
 	case announce:
@@ -129,7 +130,9 @@ func (t *task) started(ctx context.Context, h driver.Handle, err error) {
 		t.refusal = refused.Reason
 		t.setRuntime(absent)
 	default:
-		t.startErr = err // of no account if it runs after all
+		if !t.gaveUp {
+			t.startErr = err // of no account if it runs after all
+		}
 		t.setRuntime(unknown)
 	}
 }

@@ -15,10 +15,14 @@ const (
 	maxInquiries = 16
 	// inquiryTimeout is how long a driver may take to tell what became of a task, or what there is.
 	inquiryTimeout = 10 * time.Second
+	// recoverTimeout is how long all that may take when an agent starts; the server waits meanwhile.
+	recoverTimeout = 20 * time.Second
 )
 
 // recover asks the drivers what became of each task on record, and what else there is. What they cannot tell now is asked again later.
 func (s *Set) recover(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+	defer cancel()
 	var group sync.WaitGroup
 	slots := make(chan struct{}, maxInquiries)
 	s.mu.Lock()

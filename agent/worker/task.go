@@ -35,6 +35,7 @@ type task struct {
 	revived  bool   // how it ended was found out after the agent's restart
 	refusal  string // why its driver will never start it
 	startErr error
+	gaveUp   bool   // its start was given up: that it failed means nothing
 	passed   bool   // its health check passed
 	sick     string // what its health check said in the end
 	order    order

@@ -498,6 +498,7 @@ func TestHalt(t *testing.T) {
 		b.want(web, cluster.Stopped)
 		b.want("web/2/1", cluster.Stopped)
 		b.want("waits/1/1", cluster.Accepted)
+		b.want("starts/1/1", cluster.Starting)
 		b.apply(full(2, wanted("web/3/1", nil)))
 		time.Sleep(time.Minute)
 		if got := b.status("web/3/1"); got.State != cluster.ObservedNone {
