@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/setpointd/setpoint/agent/driver/process"
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/daemon"
 	"github.com/setpointd/setpoint/core/pluginhost/runner"
 )
 
@@ -22,15 +23,12 @@ var version = "dev"
 // commands need costs memory and a shim's is paid once per task.
 const shimCommand = "shim"
 
-// guardCommand is the first argument with which a server executes this binary as the guard of its plugins' children; it is small for the same reason.
-const guardCommand = "plugin-guard"
-
 func main() {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case shimCommand:
 			os.Exit(process.ShimMain(os.Args[2:]))
-		case guardCommand:
+		case daemon.GuardCommand:
 			os.Exit(runner.GuardMain())
 		}
 	}

@@ -47,6 +47,7 @@ type child struct {
 	command  Command
 	exe      *executable
 	spawner  *spawner
+	guard    *guard // nil: there is none
 	out      *output
 	greeting *greeting
 	env      []string
@@ -143,6 +144,9 @@ func (c *child) spawn(ctx context.Context) error {
 		}
 		return c.exe.explainSpawn(err)
 	}
+	if c.guard != nil {
+		c.guard.add(process.Pid)
+	}
 	c.mu.Lock()
 	c.process = process
 	doomed := c.doomed
@@ -198,6 +202,9 @@ func (c *child) reap() *os.ProcessState {
 	_ = unix.Kill(-pid, unix.SIGKILL)
 	c.ended = true
 	c.mu.Unlock()
+	if c.guard != nil {
+		c.guard.remove(pid)
+	}
 	state, err := c.process.Wait()
 	if err != nil { // somebody else in this program reaped it
 		return &os.ProcessState{}

@@ -35,6 +35,7 @@ type Launcher struct {
 	lock    *os.File
 	log     hclog.Logger
 	spawner *spawner
+	guard   *guard         // nil: there is none
 	working sync.WaitGroup // starts under way and processes that have not ended
 
 	mu       sync.Mutex // guards what follows
@@ -51,6 +52,12 @@ func NewLauncher(dir string, log hclog.Logger) (*Launcher, error) {
 		return nil, fmt.Errorf("use %s for plugin sockets: %w", dir, err)
 	}
 	return &Launcher{dir: dir, lock: lock, log: log, spawner: newSpawner(), children: make(map[*child]struct{})}, nil
+}
+
+// UseGuard has a further process stand by, which is told of every plugin and kills what plugins have started if the host is killed; the plugins themselves end
+// with the host in any case. It is this executable with the given arguments, which must lead to GuardMain. UseGuard is called before anything is started.
+func (l *Launcher) UseGuard(args ...string) {
+	l.guard = newGuard(append([]string{selfExecutable}, args...), l.log)
 }
 
 func takeDir(dir string) (*os.File, error) {
@@ -135,6 +142,7 @@ func (l *Launcher) newChild(cmd Command, proto Protocol) (*child, error) {
 		command:  cmd,
 		exe:      exe,
 		spawner:  l.spawner,
+		guard:    l.guard,
 		out:      out,
 		greeting: newGreeting(out, proto.supported()),
 		done:     make(chan struct{}),
@@ -332,5 +340,8 @@ func (l *Launcher) Close() error {
 		return fmt.Errorf("close plugin launcher: %w", ErrStillAlive) // the thread stays, or they would lose their parent
 	}
 	l.spawner.close()
+	if l.guard != nil {
+		l.guard.close()
+	}
 	return l.lock.Close()
 }

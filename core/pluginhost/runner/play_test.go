@@ -166,7 +166,9 @@ func playPlugin(mode string, args []string) {
 			forever()
 		}
 	case "host":
-		playHost(args[0], args[1])
+		playHost(args[0], args[1:])
+	case "guard":
+		os.Exit(GuardMain())
 	}
 }
 
@@ -179,14 +181,15 @@ func (exitingLogger) Debug(msg string, _ ...any) {
 	}
 }
 
-// playHost starts one plugin, prints its pid and waits to be killed.
-func playHost(dir, mode string) {
+// playHost starts one plugin, with a guard, prints its pid and waits to be killed.
+func playHost(dir string, mode []string) {
 	l, err := NewLauncher(dir, hclog.NewNullLogger())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	p, err := l.Start(context.Background(), play(mode), protocol(1))
+	l.UseGuard(asPlugin, "guard")
+	p, err := l.Start(context.Background(), play(mode[0], mode[1:]...), protocol(1))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -23,6 +23,9 @@ import (
 	pluginv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/plugin/v1"
 )
 
+// GuardCommand is the first argument with which a server executes its own binary as the guard of what plugins start.
+const GuardCommand = "plugin-guard"
+
 // maxSocketDir is how long the path of the directory with the plugins' sockets may be.
 const maxSocketDir = 69
 
@@ -40,6 +43,7 @@ func newLauncher(dir datadir.Dir, log hclog.Logger) (*runner.Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare to start plugins: %w", err)
 	}
+	l.UseGuard(GuardCommand)
 	return l, nil
 }
 

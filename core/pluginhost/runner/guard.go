@@ -1,0 +1,163 @@
+package runner
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+)
+
+// guardPatience is how long the host waits for its guard: to take a note, or to end.
+const guardPatience = time.Second
+
+// guard is the host's side of a process that does one thing: when the host is gone, however that came, it kills the process groups of the plugins that the
+// host had. The kernel ends the plugins by itself then, but not what these had started.
+type guard struct {
+	argv []string
+	log  hclog.Logger
+
+	mu      sync.Mutex       // guards what follows
+	groups  map[int]struct{} // of plugins that are not reaped
+	notes   *os.File         // nil: no guard runs
+	process *os.Process
+	done    chan struct{} // closed when the guard was reaped
+}
+
+func newGuard(argv []string, log hclog.Logger) *guard {
+	return &guard{argv: argv, log: log, groups: make(map[int]struct{})}
+}
+
+// add notes a group that is to end with the host.
+func (g *guard) add(group int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.groups[group] = struct{}{}
+	g.note('+', group)
+}
+
+// remove forgets a group. It is called before its leader is reaped: afterwards the number may belong to others.
+func (g *guard) remove(group int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.groups, group)
+	g.note('-', group)
+}
+
+// note tells the guard of a group. A guard that has ended is replaced by one that is told of all groups. It is called with the lock held.
+func (g *guard) note(sign byte, group int) {
+	if g.notes != nil && g.write(fmt.Sprintf("%c%d\n", sign, group)) == nil {
+		return
+	}
+	g.end()
+	if err := g.start(); err != nil {
+		g.end()
+		g.log.Warn("no guard of plugins: what they start would outlive a host that is killed", "error", err)
+	}
+}
+
+func (g *guard) write(text string) error {
+	if err := g.notes.SetWriteDeadline(time.Now().Add(guardPatience)); err != nil {
+		return err
+	}
+	_, err := g.notes.WriteString(text)
+	return err
+}
+
+// start starts a guard and tells it of all groups.
+func (g *guard) start() error {
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return errors.Join(err, ours.Close())
+	}
+	defer null.Close()
+	process, err := os.StartProcess(g.argv[0], g.argv, &os.ProcAttr{
+		Dir: "/", Env: []string{}, Files: []*os.File{theirs, null, null},
+		Sys: &syscall.SysProcAttr{Setsid: true}, // what is sent to the host's group is not meant for it
+	})
+	if err != nil {
+		return errors.Join(err, ours.Close())
+	}
+	g.notes, g.process, g.done = ours, process, make(chan struct{})
+	go func(done chan struct{}) { // ends with the guard, which ends when its notes do
+		_, _ = process.Wait()
+		close(done)
+	}(g.done)
+	for _, group := range slices.Sorted(maps.Keys(g.groups)) {
+		if err := g.write(fmt.Sprintf("+%d\n", group)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end closes the guard's notes. Without groups left it then ends, which is waited for; one that was told of groups kills them, so those are taken back before.
+func (g *guard) end() {
+	if g.notes == nil {
+		return
+	}
+	for group := range g.groups {
+		_ = g.write(fmt.Sprintf("-%d\n", group))
+	}
+	_ = g.notes.Close()
+	timer := time.NewTimer(guardPatience)
+	defer timer.Stop()
+	select {
+	case <-g.done:
+	case <-timer.C:
+	}
+	g.notes = nil
+}
+
+// close ends the guard once no plugin is left.
+func (g *guard) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.end()
+}
+
+// GuardMain is the guard's whole program: it takes notes from standard input, and when they end, kills the groups that are noted. It returns the exit code.
+func GuardMain() int {
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT) // its host's end is what ends it
+	for group := range readNotes(os.Stdin) {
+		_ = unix.Kill(-group, unix.SIGKILL)
+	}
+	return 0
+}
+
+// readNotes returns the groups that are noted when the notes end. What is no whole note is skipped: half a number would be another's.
+func readNotes(from io.Reader) map[int]struct{} {
+	groups := make(map[int]struct{})
+	for r := bufio.NewReader(from); ; {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return groups
+		}
+		group, err := strconv.Atoi(strings.TrimSpace(line[1:]))
+		if err != nil || group <= 1 {
+			continue
+		}
+		switch line[0] {
+		case '+':
+			groups[group] = struct{}{}
+		case '-':
+			delete(groups, group)
+		}
+	}
+}
