@@ -1,0 +1,235 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/setpointd/setpoint/agent/driver/sim"
+)
+
+// Agent is one node: its agent's process, and what it left on the machine.
+type Agent struct {
+	Node Node
+
+	c       *Cluster
+	dir     string
+	config  string
+	log     string
+	process *process
+
+	mu       sync.Mutex // guards what follows
+	cuts     []cut
+	archives []archive
+}
+
+// A cut is a time in which a node is silent or off; to is zero as long as it is.
+type cut struct{ from, to time.Time }
+
+// An archive is what the sim driver wrote until the node's power went off.
+type archive struct {
+	events []sim.Event
+	off    time.Time
+}
+
+// Join starts an agent, with a directory of its own, and returns once its node is ready.
+func (c *Cluster) Join(n Node) *Agent {
+	c.t.Helper()
+	a := c.launch(n)
+	c.awaitReady(n.Name)
+	return a
+}
+
+// launch writes the agent's configuration and starts it.
+func (c *Cluster) launch(n Node) *Agent {
+	c.t.Helper()
+	c.mu.Lock()
+	c.files++
+	dir := c.path(fmt.Sprintf("a%d-%s", c.files, n.Name))
+	c.mu.Unlock()
+	a := &Agent{Node: n, c: c, dir: dir, config: dir + ".hcl", log: dir + ".log"}
+	var labels strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
+		fmt.Fprintf(&labels, "    %s = %q\n", key, n.Labels[key])
+	}
+	c.write(a.config, fmt.Sprintf(`log {
+  level = "debug"
+}
+agent {
+  server     = %q
+  token_file = %q
+  name       = %q
+  data_dir   = %q
+  drivers    = ["process", "sim"]
+  labels = {
+%s  }
+  capacity {
+    cpu    = %g
+    memory = %d
+  }
+}
+`, c.addr, c.path("token"), n.Name, dir, labels.String(), n.Capacity.CPU, n.Capacity.Memory))
+	a.start()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.agents[filepath.Base(dir)] = a
+	return a
+}
+
+func (a *Agent) start() {
+	a.c.t.Helper()
+	p, err := start("agent of "+a.Node.Name, a.log, a.c.env(), a.c.bin.Setpoint, "agent", "--config", a.config)
+	if err != nil {
+		a.c.t.Fatal(err)
+	}
+	a.process = p
+}
+
+// Agent returns the agent that was started last under a name.
+func (c *Cluster) Agent(name string) *Agent {
+	c.t.Helper()
+	all := c.allAgents()
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Node.Name == name {
+			return all[i]
+		}
+	}
+	c.t.Fatalf("no agent was started for %s", name)
+	return nil
+}
+
+// allAgents returns the agents in the order of their start.
+func (c *Cluster) allAgents() []*Agent {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.SortedFunc(maps.Values(c.agents), func(a, b *Agent) int {
+		return strings.Compare(fmt.Sprintf("%20s", filepath.Base(a.dir)), fmt.Sprintf("%20s", filepath.Base(b.dir)))
+	})
+}
+
+// Silence stops the agent's traffic; what runs on the node goes on.
+func (a *Agent) Silence() {
+	a.beginCut()
+	a.signal(syscall.SIGSTOP)
+}
+
+// Resume ends the silence.
+func (a *Agent) Resume() {
+	a.signal(syscall.SIGCONT)
+	a.endCut()
+}
+
+// Kill ends the agent alone, as kill -9 does.
+func (a *Agent) Kill() {
+	a.beginCut()
+	a.process.kill()
+}
+
+// Restart starts an agent that was killed.
+func (a *Agent) Restart() {
+	a.c.t.Helper()
+	a.start()
+	a.endCut()
+}
+
+// PowerOff ends the agent and everything that runs on its node.
+func (a *Agent) PowerOff() {
+	a.c.t.Helper()
+	a.beginCut()
+	a.process.kill()
+	a.killTasks()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	events, err := a.events()
+	if err != nil {
+		a.c.t.Fatal(err)
+	}
+	a.archives = append(a.archives, archive{events, time.Now()})
+	if file := a.eventFile(); file != "" {
+		if err := os.Remove(file); err != nil {
+			a.c.t.Fatal(err)
+		}
+	}
+}
+
+// PowerOn starts the agent of a node that was off; nothing else runs there.
+func (a *Agent) PowerOn() { a.Restart() }
+
+func (a *Agent) signal(sig syscall.Signal) {
+	a.c.t.Helper()
+	if err := a.process.signal(sig); err != nil {
+		a.c.t.Fatal(err)
+	}
+}
+
+func (a *Agent) beginCut() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cuts = append(a.cuts, cut{from: time.Now()})
+}
+
+func (a *Agent) endCut() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cuts[len(a.cuts)-1].to = time.Now()
+}
+
+// cutWithin reports whether the node was cut off at some moment of the last so long.
+func (a *Agent) cutWithin(long time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.cuts, func(c cut) bool { return c.to.IsZero() || time.Since(c.to) < long })
+}
+
+// killTasks kills what carries the mark of a task or shim of this agent, until nothing does.
+func (a *Agent) killTasks() {
+	for range 5 {
+		left := 0
+		for _, p := range marked(a.dir) {
+			left++
+			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				a.c.t.Errorf("kill %d of task %s: %v", p.PID, p.Task, err)
+			}
+		}
+		if left == 0 {
+			return
+		}
+		a.c.Pass(20 * time.Millisecond)
+	}
+	if left := marked(a.dir); len(left) > 0 {
+		a.c.t.Errorf("node %s: these live on after kill -9: %+v", a.Node.Name, left)
+	}
+}
+
+// eventFile returns the sim driver's log, or "" as long as there is none.
+func (a *Agent) eventFile() string {
+	found := ""
+	err := filepath.WalkDir(a.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == "events.jsonl" {
+			found = path
+			return fs.SkipAll
+		}
+		return nil // what comes and goes meanwhile is not looked for
+	})
+	if err != nil {
+		return ""
+	}
+	return found
+}
+
+// events reads what the sim driver wrote since the node was switched on.
+func (a *Agent) events() ([]sim.Event, error) {
+	file := a.eventFile()
+	if file == "" {
+		return nil, nil
+	}
+	return sim.Events(filepath.Dir(file))
+}

@@ -1,0 +1,41 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Binaries are the programs that clusters run.
+type Binaries struct {
+	Setpoint string
+	Plugin   string // test/internal/testplugin
+}
+
+// Build builds the programs from this module's source into a directory. It is called from somewhere within the module.
+func Build(dir string) (Binaries, error) {
+	b := Binaries{Setpoint: filepath.Join(dir, "setpoint"), Plugin: filepath.Join(dir, "testplugin")}
+	root, err := run("", "go", "list", "-m", "-f", "{{.Dir}}")
+	if err != nil {
+		return b, fmt.Errorf("find the module: %w", err)
+	}
+	for path, pkg := range map[string]string{b.Setpoint: "./cmd/setpoint", b.Plugin: "./test/internal/testplugin"} {
+		if _, err := run(strings.TrimSpace(root), "go", "build", "-o", path, pkg); err != nil {
+			return b, fmt.Errorf("build %s: %w", pkg, err)
+		}
+	}
+	return b, nil
+}
+
+func run(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, errOut.String())
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,208 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/setpointd/setpoint/client"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+)
+
+const (
+	sampleEvery = 200 * time.Millisecond
+	// lag is how long what the server says may differ from what is true on the nodes.
+	lag = time.Second
+	// lagSamples is in how many samples in a row it must differ besides, so that a sampler that was itself held up accuses nobody.
+	lagSamples = 4
+	// returning is how long a node that was cut off has to end what was replaced meanwhile.
+	returning = 10 * time.Second
+	// mostViolations are reported in full; one fault shows in many samples.
+	mostViolations = 20
+)
+
+// Sampler compares, five times a second, what the server says with what is true on the nodes, and makes the test fail when an invariant does not hold:
+//
+//	V1 a slot has at most one task alive, one more while a start-first replacement may run, and those on a node that is or was just cut off
+//	V2 what a node's tasks reserve is what the server says is used, the rest is free, and neither is less than nothing
+//	V3 nothing starts on a node later than a drain of it was acknowledged
+//	V4 a task that has not advanced for 5 s says why, one that runs or has ended does not; since stays as long as a stall does
+//	V5 what is listed as running is what is alive on nodes that can be reached, with a second's delay
+//	V6 nothing names a job 10 s after its removal
+//
+// V7 and V8 are held where logs are read and commands are run.
+type Sampler struct {
+	c      *Cluster
+	client *client.Client
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu      sync.Mutex // guards what follows
+	samples int
+	said    map[string]bool
+
+	differs map[string]difference // V5
+	still   map[string]stillness  // V4, by task
+	stalls  map[string]stallSeen  // V4, by task and stall
+}
+
+type difference struct {
+	since   time.Time
+	samples int
+}
+
+type stillness struct {
+	state string
+	since time.Time
+}
+
+type stallSeen struct {
+	since, changed time.Time
+	content        string
+}
+
+// view is what the server said in one sample.
+type view struct {
+	at    time.Time
+	same  bool // nodes and tasks are of one revision
+	nodes []*apiv1.Node
+	tasks []*apiv1.Task
+	lives []Life
+	procs []Process
+}
+
+func newSampler(c *Cluster) *Sampler {
+	c.t.Helper()
+	api, err := client.New(client.Options{Addr: c.addr, Pair: c.path("server/admin.pem")})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Sampler{
+		c: c, client: api, cancel: cancel, done: make(chan struct{}),
+		said: map[string]bool{}, differs: map[string]difference{}, still: map[string]stillness{}, stalls: map[string]stallSeen{},
+	}
+	go func() { // stop waits for it
+		defer close(s.done)
+		s.run(ctx)
+	}()
+	return s
+}
+
+func (s *Sampler) stop() {
+	s.cancel()
+	<-s.done
+	s.client.Close()
+}
+
+// Samples returns how many samples were taken.
+func (s *Sampler) Samples() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.samples
+}
+
+func (s *Sampler) run(ctx context.Context) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		v, err := s.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !s.c.serverAway.Load():
+			s.violate("sample", "look at the cluster: %v", err)
+		case err == nil:
+			s.check(v)
+		}
+		if err != nil { // what lasts over a time in which nothing was seen is not known
+			clear(s.differs)
+			clear(s.still)
+			clear(s.stalls)
+		}
+	}
+}
+
+func (s *Sampler) look(ctx context.Context) (view, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	v := view{at: time.Now()}
+	nodes, err := s.client.ListNodes(ctx, connect.NewRequest(&apiv1.ListNodesRequest{PageSize: 1000}))
+	if err != nil {
+		return v, err
+	}
+	v.nodes = nodes.Msg.GetNodes()
+	token := ""
+	v.same = true
+	for {
+		tasks, err := s.client.ListTasks(ctx, connect.NewRequest(&apiv1.ListTasksRequest{All: true, PageSize: 1000, PageToken: token}))
+		if err != nil {
+			return v, err
+		}
+		v.tasks = append(v.tasks, tasks.Msg.GetTasks()...)
+		v.same = v.same && tasks.Msg.GetRevision() == nodes.Msg.GetRevision()
+		if token = tasks.Msg.GetNextPageToken(); token == "" {
+			break
+		}
+	}
+	v.lives = s.c.Lives("")
+	v.procs = s.c.Processes()
+	return v, nil
+}
+
+func (s *Sampler) check(v view) {
+	s.mu.Lock()
+	s.samples++
+	s.mu.Unlock()
+	s.oneAlive(v)
+	s.sums(v)
+	s.starts(v)
+	s.explained(v)
+	s.listed(v)
+	s.forgotten(v)
+}
+
+// violate fails the test, once for each key.
+func (s *Sampler) violate(key, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.said[key] || len(s.said) == mostViolations || slices.Contains(s.c.opts.Unchecked, key[:min(2, len(key))]) {
+		return
+	}
+	s.said[key] = true
+	s.c.t.Errorf("%s %s", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+}
+
+// alive returns the tasks that are alive now, and where.
+func (s *Sampler) alive(v view) map[string]string {
+	out := make(map[string]string)
+	for _, l := range v.lives {
+		if l.AliveAt(v.at) {
+			out[l.Task] = l.Node
+		}
+	}
+	for _, p := range v.procs {
+		out[p.Task] = p.Node
+	}
+	return out
+}
+
+// away returns the nodes that are cut off, or were within the last so long.
+func (s *Sampler) away(long time.Duration) map[string]bool {
+	out := make(map[string]bool)
+	for _, a := range s.c.allAgents() {
+		if a.cutWithin(long) {
+			out[a.Node.Name] = true
+		}
+	}
+	return out
+}

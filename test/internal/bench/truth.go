@@ -1,0 +1,212 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/setpointd/setpoint/agent/driver/sim"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// Life is one task of the sim driver as it truly was.
+type Life struct {
+	Task, Job, Slot string
+	Node            string
+	Started         time.Time
+	StartDelay      time.Duration // it was told to start so long before
+	StopDelay       time.Duration // it ends so long after it was asked to, if its grace is not over before
+	StopAsked       time.Time     // zero: never
+	StopGrace       time.Duration
+	Ended           time.Time // zero: never; may lie ahead
+	Signal          string    // that ended it
+	Code            int
+}
+
+// AliveAt reports whether the task ran at that moment.
+func (l Life) AliveAt(t time.Time) bool {
+	return !l.Started.After(t) && (l.Ended.IsZero() || l.Ended.After(t))
+}
+
+// Lives returns every task of the sim driver that ever ran, in the order of their starts; of one job unless that is empty.
+func (c *Cluster) Lives(job string) []Life {
+	c.t.Helper()
+	var out []Life
+	for _, a := range c.allAgents() {
+		lives, err := a.lives()
+		if err != nil {
+			c.t.Errorf("read what happened on %s: %v", a.Node.Name, err)
+		}
+		out = append(out, lives...)
+	}
+	if job != "" {
+		out = slices.DeleteFunc(out, func(l Life) bool { return l.Job != job })
+	}
+	slices.SortStableFunc(out, func(a, b Life) int { return a.Started.Compare(b.Started) })
+	return out
+}
+
+// Alive returns the tasks of the sim driver that run now.
+func (c *Cluster) Alive(job string) []Life {
+	c.t.Helper()
+	now := time.Now()
+	return slices.DeleteFunc(c.Lives(job), func(l Life) bool { return !l.AliveAt(now) })
+}
+
+func (a *Agent) lives() ([]Life, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []Life
+	for _, x := range a.archives {
+		for _, l := range livesOf(x.events, a.Node.Name) {
+			if l.Ended.IsZero() || l.Ended.After(x.off) {
+				l.Ended, l.Signal, l.Code = x.off, "KILL", 137
+			}
+			out = append(out, l)
+		}
+	}
+	events, err := a.events()
+	return append(out, livesOf(events, a.Node.Name)...), err
+}
+
+// livesOf reads lives from events. An end is written only when somebody asks for it, so it is computed from the script as the driver does.
+func livesOf(events []sim.Event, node string) []Life {
+	var out []Life
+	index := make(map[string]int)
+	for _, e := range events {
+		if e.Kind == sim.Started {
+			l := Life{Task: e.TaskID, Node: node, Started: e.Time, StartDelay: setting(e, "start_delay"), StopDelay: setting(e, "stop_delay")}
+			if job, slot, _, err := cluster.TaskID(e.TaskID).Parts(); err == nil {
+				l.Job, l.Slot = job, string(slot)
+			}
+			if long := setting(e, "run_for"); long > 0 {
+				l.Ended = e.Time.Add(long)
+			}
+			index[e.TaskID] = len(out)
+			out = append(out, l)
+			continue
+		}
+		i, known := index[e.TaskID]
+		if !known {
+			continue
+		}
+		switch l := &out[i]; e.Kind {
+		case sim.StopAsked:
+			if l.StopAsked.IsZero() {
+				l.StopAsked, l.StopGrace = e.Time, e.Grace
+			}
+			if end := e.Time.Add(min(e.Grace, l.StopDelay)); l.Ended.IsZero() || end.Before(l.Ended) {
+				l.Ended = end
+			}
+		case sim.Ended:
+			l.Ended, l.Signal, l.Code = e.Exit.Finished, e.Exit.Signal, e.Exit.Code
+		}
+	}
+	return out
+}
+
+func setting(e sim.Event, name string) time.Duration {
+	if e.Spec == nil {
+		return 0
+	}
+	d, err := time.ParseDuration(e.Spec.Settings[name])
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+// Process is a living process of a task of the process driver.
+type Process struct {
+	PID   int
+	Start uint64 // in clock ticks since the machine's start: with the pid, who it is
+	Task  string
+	Node  string
+	Shim  bool
+}
+
+// Processes returns the living processes of tasks, without shims.
+func (c *Cluster) Processes() []Process {
+	var out []Process
+	for _, a := range c.allAgents() {
+		for _, p := range marked(a.dir) {
+			if !p.Shim {
+				p.Node = a.Node.Name
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// The variables in the environment of a task's processes and of its shim.
+const (
+	taskMark = "SETPOINT_TASK_DIR="
+	shimMark = "SETPOINT_SHIM_DIR="
+	taskID   = "SETPOINT_TASK_ID="
+)
+
+// marked returns the living processes that carry the mark of a task under a directory.
+func marked(dir string) []Process {
+	entries, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return nil
+	}
+	var out []Process
+	for _, path := range entries {
+		environ, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(environ), dir+"/") {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			continue
+		}
+		p := Process{PID: pid}
+		ours := false
+		for _, variable := range strings.Split(string(environ), "\x00") {
+			switch {
+			case strings.HasPrefix(variable, taskMark+dir+"/"):
+				ours = true
+			case strings.HasPrefix(variable, shimMark+dir+"/"):
+				ours, p.Shim = true, true
+			case strings.HasPrefix(variable, taskID):
+				p.Task = strings.TrimPrefix(variable, taskID)
+			}
+		}
+		if stat, alive := ReadStat(pid); ours && alive {
+			p.Start = stat.Start
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Stat is what the kernel says of a process.
+type Stat struct {
+	State  byte // Z: ended and not reaped
+	Parent int
+	Group  int
+	Start  uint64
+}
+
+// ReadStat returns what the kernel says of a process, and whether it lives.
+func ReadStat(pid int) (s Stat, alive bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return s, false
+	}
+	_, rest, found := strings.Cut(string(data[strings.LastIndexByte(string(data), ')')+1:]), " ")
+	fields := strings.Fields(rest)
+	if !found || len(fields) < 20 {
+		return s, false
+	}
+	s.State = fields[0][0]
+	s.Parent, _ = strconv.Atoi(fields[1])
+	s.Group, _ = strconv.Atoi(fields[2])
+	s.Start, _ = strconv.ParseUint(fields[19], 10, 64)
+	return s, s.State != 'Z' && s.State != 'X'
+}

@@ -1,0 +1,63 @@
+package scenarios
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/setpointd/setpoint/test/internal/bench"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if builtIn != "" {
+		if err := os.RemoveAll(builtIn); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	os.Exit(code)
+}
+
+// builtIn is the directory of the binaries once they are built.
+var builtIn string
+
+// build builds the binaries, once for all tests.
+var build = sync.OnceValues(func() (bench.Binaries, error) {
+	dir, err := os.MkdirTemp("", "setpoint-scenarios")
+	if err != nil {
+		return bench.Binaries{}, err
+	}
+	builtIn = dir
+	return bench.Build(dir)
+})
+
+// full reports whether scenarios are played in full.
+func full() bool { return os.Getenv("SETPOINT_SCENARIOS") == "full" }
+
+// scaled returns the first value, or the second if scenarios are played in full.
+func scaled[T int | time.Duration](brief, whole T) T {
+	if full() {
+		return whole
+	}
+	return brief
+}
+
+func start(t *testing.T, opts bench.Options) *bench.Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes a while")
+	}
+	opts.Keep = os.Getenv("SETPOINT_SCENARIOS_KEEP") != ""
+	return bench.Start(t, binaries(t), opts)
+}
+
+func binaries(t *testing.T) bench.Binaries {
+	t.Helper()
+	b, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

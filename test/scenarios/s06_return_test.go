@@ -1,0 +1,133 @@
+package scenarios
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/setpointd/setpoint/test/internal/bench"
+)
+
+// A node is lost and comes back with its processes alive. What ran there is replaced where it can be; on its return everything runs once, what could not be
+// replaced is what it was, and a port is never given twice.
+func Test06ANodeReturnsWithItsProcesses(t *testing.T) {
+	c := start(t, bench.Options{Nodes: []bench.Node{bench.N("n1", "edge=1"), bench.N("n2"), bench.N("n3"), bench.N("n4")}})
+	c.RunJobsWait(30*time.Second,
+		bench.Job{Name: "web", Count: 8, CPU: 1},
+		bench.Job{Name: "p", Port: 80, Constraints: []string{"node.labels.edge == 1"}, Command: []string{"sleep", "1000"}, Grace: "2s"})
+	onNodes(c, "web", map[string]int{"n1": 2, "n2": 2, "n3": 2, "n4": 2})
+	old := processesOf(c, "p")
+	if len(old) != 1 {
+		t.Fatalf("p runs as %+v", old)
+	}
+	port80Once := func() {
+		holders := 0
+		for _, task := range c.Live("p") {
+			for _, port := range task.Ports {
+				if task.Node == "n1" && port.Number == 80 {
+					holders++
+				}
+			}
+		}
+		if holders > 1 {
+			t.Errorf("port 80 of n1 is granted %d times", holders)
+		}
+	}
+
+	n1 := c.Agent("n1")
+	n1.Silence()
+	silent := time.Now()
+	c.NodeState(6*time.Second, "n1", "down")
+	down := time.Since(silent)
+	if down < 2*time.Second || down > 5*time.Second {
+		t.Errorf("n1 was down after %s of silence; the grace is 3 s", down)
+	}
+	// What was last seen stays as it is; beside it stands what is inferred.
+	if lost := lostOn(c, "n1", "web"); len(lost) != 2 || lost[0].Observed.State != "running" {
+		t.Errorf("web on n1: %+v", lost)
+	}
+	c.Until(2*time.Second, "p waits for a node with the label", func() (bool, any) {
+		stalls := c.Stalls("p")
+		return len(stalls) == 1 && maps.Equal(stalls[0].Facts.Counts(), map[string]int{"node_down": 1, "constraint": 3}), stalls
+	})
+	c.Until(time.Until(silent.Add(14*time.Second)), "web runs on the three others", func() (bool, any) {
+		port80Once()
+		on := map[string]int{}
+		for _, task := range c.Running("web") {
+			on[task.Node]++
+		}
+		return slices.Equal(slices.Sorted(maps.Values(on)), []int{2, 3, 3}) && on["n1"] == 0, on
+	})
+
+	c.Pass(time.Until(silent.Add(scaled(12*time.Second, 20*time.Second))))
+	n1.Resume()
+	returned := time.Now()
+	c.Until(10*time.Second, "eight web and one p are alive", func() (bool, any) {
+		port80Once()
+		alive := c.Alive("web")
+		return len(alive) == 8 && len(processesOf(c, "p")) == 1 && len(c.Running("web")) == 8 && len(c.Running("p")) == 1, alive
+	})
+	t.Logf("all was in order %s after the return", time.Since(returned).Round(time.Millisecond))
+	// It stays like that.
+	c.During(3*time.Second, "eight web and one p are alive", func() (bool, any) {
+		port80Once()
+		web, p := c.Alive("web"), processesOf(c, "p")
+		return len(web) == 8 && len(p) == 1, []any{web, p}
+	})
+	if now := processesOf(c, "p"); now[0] != old[0] {
+		t.Errorf("p was %+v and is %+v: the process that was there had the port and the node all the time", old[0], now[0])
+	}
+	distinctSlots(t, c.Live("web"))
+	for _, l := range c.Lives("web") {
+		if l.Node == "n1" && !l.Ended.IsZero() && l.Ended.Sub(l.Started) < 5*time.Second {
+			t.Errorf("started on n1 only to be stopped: %+v", l)
+		}
+	}
+	if stalls := c.Stalls(""); len(stalls) != 0 {
+		t.Errorf("stalls are left: %+v", stalls)
+	}
+}
+
+func processesOf(c *bench.Cluster, job string) []bench.Process {
+	var out []bench.Process
+	for _, p := range c.Processes() {
+		if len(p.Task) > len(job) && p.Task[:len(job)+1] == job+"/" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// onNodes waits until so many tasks of a job run on each node.
+func onNodes(c *bench.Cluster, job string, want map[string]int) {
+	c.Until(bench.Soon, fmt.Sprintf("%s runs on %v", job, want), func() (bool, any) {
+		on := map[string]int{}
+		for _, task := range c.Running(job) {
+			on[task.Node]++
+		}
+		return maps.Equal(on, want), on
+	})
+}
+
+func lostOn(c *bench.Cluster, node, job string) []bench.Task {
+	var out []bench.Task
+	for _, task := range c.Live(job) {
+		if task.Node == node && task.Condition.State == "lost" {
+			out = append(out, task)
+		}
+	}
+	return out
+}
+
+func distinctSlots(t *testing.T, tasks []bench.Task) {
+	t.Helper()
+	slots := map[string]string{}
+	for _, task := range tasks {
+		if other := slots[task.Slot]; other != "" {
+			t.Errorf("%s and %s have the same slot", task.ID, other)
+		}
+		slots[task.Slot] = task.ID
+	}
+}
