@@ -8,39 +8,51 @@ setpoint=$PWD/bin/setpoint
 export SETPOINT_DATA_DIR=${SETPOINT_DATA_DIR:-$PWD/.demo}
 listen=${SETPOINT_LISTEN:-127.0.0.1:7480}
 
+# What is done is shown as one would type it.
+show() {
+	echo
+	echo "\$ setpoint $*"
+	"$setpoint" "$@"
+}
+
+echo "\$ setpoint dev --nodes 3 --data-dir $SETPOINT_DATA_DIR --listen $listen &"
 "$setpoint" dev --nodes 3 --data-dir "$SETPOINT_DATA_DIR" --listen "$listen" &
 server=$!
 events=
 stop() {
 	trap - EXIT INT TERM
+	echo
+	echo "Ending the cluster, its agents and its tasks…"
 	kill -TERM "$server" $events 2>/dev/null || true
 	wait "$server" || true
 }
 trap stop EXIT
 trap 'stop; exit 0' INT TERM
 
-"$setpoint" status --wait 30s
+"$setpoint" status --wait 30s >/dev/null
+show node ls
 for job in examples/jobs/*.hcl; do
-	echo "+ setpoint job run $job"
-	# A job that stalls is part of the demonstration.
-	"$setpoint" job run "$job" || true
+	case $job in
+	*/needs-ssd.hcl) show job run "$job" --detach ;; # no node can run it, which is the point
+	*) show job run "$job" --wait 30s ;;
+	esac
 done
-
-echo "+ setpoint task ls"
-"$setpoint" task ls
-echo "+ setpoint stalls"
-"$setpoint" stalls || true
+show job ls
+show stalls
 
 cat <<TEXT
 
 The cluster runs. In a second terminal:
 
-  export SETPOINT_DATA_DIR=$SETPOINT_DATA_DIR
-  bin/setpoint status
+  export SETPOINT_DATA_DIR=$SETPOINT_DATA_DIR PATH=$PWD/bin:\$PATH
+  setpoint task why needs-ssd/1        # why does it not run?
+  setpoint node label n2 disk=ssd      # now it does
+  setpoint node drain n1 --wait 60s
+  setpoint status
 
-Its events follow; Ctrl-C ends it.
+What happens follows; Ctrl-C ends it all.
 
 TEXT
-"$setpoint" events -f &
+"$setpoint" events -f --recent 1 &
 events=$!
 wait "$server"

@@ -162,6 +162,50 @@ func cmdAgent(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
+// cmdBackground starts a command that goes on. What it prints is in $WORK/d/NAME.out.
+//
+//	background NAME COMMAND [ARG…]
+func cmdBackground(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: background NAME COMMAND [ARG…]")
+	}
+	w := worldOf(ts)
+	c, err := w.launch(args[0], append(environ(ts), "SETPOINT_DATA_DIR="+w.dir), args[1:]...)
+	ts.Check(err)
+	ts.Check(os.Symlink(c.out, filepath.Join(w.dir, args[0]+".out")))
+}
+
+// cmdOrdered checks that in each slot of a job a task was made only after the one before was seen to have ended.
+//
+//	ordered JOB
+func cmdOrdered(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: ordered JOB")
+	}
+	var tasks []struct {
+		ID       string
+		Slot     string
+		Dead     bool
+		Created  time.Time
+		Observed struct{ At time.Time }
+	}
+	ts.Check(worldOf(ts).ask(&tasks, "task", "ls", "--all", "--job", args[0]))
+	moves := 0
+	for i := 1; i < len(tasks); i++ {
+		before, after := tasks[i-1], tasks[i]
+		if before.Slot != after.Slot {
+			continue
+		}
+		moves++
+		if !before.Dead || after.Created.Before(before.Observed.At) {
+			ts.Fatalf("%s was made at %s, and %s was seen to end at %s (dead: %v)", after.ID, after.Created, before.ID, before.Observed.At, before.Dead)
+		}
+	}
+	if moves == 0 {
+		ts.Fatalf("no slot of %s has had two tasks", args[0])
+	}
+}
+
 // cmdTasks compares how many process tasks run on this machine, whatever the server believes, and that no slot has two.
 //
 //	tasks NUMBER

@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"dev": cmdDev, "exits": cmdExits, "eventually": cmdEventually, "signal": cmdSignal, "agent": cmdAgent, "tasks": cmdTasks, "save": cmdSave,
+			"dev": cmdDev, "exits": cmdExits, "eventually": cmdEventually, "signal": cmdSignal, "agent": cmdAgent, "tasks": cmdTasks, "background": cmdBackground, "ordered": cmdOrdered, "save": cmdSave,
 		},
 	})
 }

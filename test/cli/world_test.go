@@ -68,16 +68,18 @@ func (c *child) wait(ctx context.Context) error {
 // end ends everything that works in the data directory: first the server, so that it does not replace what ends, then agents, which stop their tasks.
 func (w *world) end(ctx context.Context) error {
 	var errs []error
-	for _, c := range slices.Backward(w.procs) {
+	for _, c := range w.procs {
 		select {
 		case <-c.done:
 			continue
 		default:
 		}
-		_ = c.cmd.Process.Signal(syscall.SIGTERM)
-		errs = append(errs, c.wait(ctx))
+		if c.cmd.Args[1] != "agent" {
+			_ = c.cmd.Process.Signal(syscall.SIGTERM)
+			errs = append(errs, c.wait(ctx))
+		}
 	}
-	// What is left are agents and shims whose server was killed.
+	// What is left are agents whose server was killed.
 	for _, p := range w.processes() {
 		if p.role == "agent" {
 			_ = syscall.Kill(p.pid, syscall.SIGUSR1)
@@ -87,7 +89,7 @@ func (w *world) end(ctx context.Context) error {
 		pause(50 * time.Millisecond)
 	}
 	for _, p := range w.processes() {
-		errs = append(errs, fmt.Errorf("left over: %s, process %d", p.role, p.pid))
+		errs = append(errs, fmt.Errorf("left over in %s: %s %s, process %d", w.dir, p.role, p.task, p.pid))
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)
 	}
 	return errors.Join(errs...)
