@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/pem"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -97,6 +98,12 @@ func (s *server) listen(address string) string {
 		s.t.Fatal(err)
 	}
 	web := httptest.NewUnstartedServer(mux)
+	if err := web.Listener.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	if web.Listener, err = net.Listen("tcp", address); err != nil {
+		s.t.Fatal(err)
+	}
 	web.EnableHTTP2 = true
 	web.TLS = pki.ServerTLS(pki.NewHolder(pair), s.authority.Certificate())
 	web.StartTLS()

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -131,6 +132,7 @@ func TestSilentServer(t *testing.T) {
 	s.session()
 }
 
+// An agent waits for a server that is not there yet, and ends when it is told to meanwhile.
 func TestNoServerAtFirst(t *testing.T) {
 	s, sims := newServer(t), t.TempDir()
 	cfg := config(t, s, sims)
@@ -150,6 +152,124 @@ func TestNoServerAtFirst(t *testing.T) {
 	}
 	if err := a.end(); err != nil {
 		t.Errorf("Run returned %v", err)
+	}
+	launch(t, cfg)
+	s.listen(cfg.Server)
+	s.session()
+}
+
+// proxy stands between agent and server, and may take up everything that passes.
+type proxy struct {
+	address string
+
+	mu     sync.Mutex // guards what follows
+	frozen chan struct{}
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{address: l.Addr().String(), frozen: make(chan struct{})}
+	p.thaw()
+	var group sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		cancel()
+		p.thaw()
+		_ = l.Close()
+		group.Wait()
+	})
+	pass := func(from, into net.Conn) {
+		defer from.Close()
+		defer into.Close()
+		buf := make([]byte, 4096)
+		for {
+			n, err := from.Read(buf)
+			p.wait()
+			if err != nil || ctx.Err() != nil {
+				return
+			}
+			if _, err := into.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}
+	group.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			context.AfterFunc(ctx, func() { _, _ = in.Close(), out.Close() })
+			group.Go(func() { pass(in, out) })
+			group.Go(func() { pass(out, in) })
+		}
+	})
+	return p
+}
+
+// wait returns at once, or when what is frozen thaws.
+func (p *proxy) wait() {
+	p.mu.Lock()
+	frozen := p.frozen
+	p.mu.Unlock()
+	<-frozen
+}
+
+func (p *proxy) freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.frozen = make(chan struct{})
+}
+
+func (p *proxy) thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.frozen:
+	default:
+		close(p.frozen)
+	}
+}
+
+// A network that takes what is sent and brings nothing is noticed, and holds nothing back.
+func TestDeadNetwork(t *testing.T) {
+	s := newServer(t)
+	cfg := config(t, s, t.TempDir())
+	p := newProxy(t, s.address)
+	cfg.Server = p.address
+	a := launch(t, cfg)
+	c := s.session()
+	c.full(1, wanted("web/1/1", map[string]string{"run_for": "500ms"}))
+	c.state("web/1/1", cluster.Running)
+	p.freeze()
+	<-time.After(2 * time.Second) // the agent tries new connections, which are as dead
+	p.thaw()
+	for {
+		c = s.session()
+		c.await("a report, or an end", func() bool { return c.complete || c.closed != nil })
+		if c.complete {
+			break
+		}
+	}
+	if got := c.fullReport()["web/1/1"]; cluster.ObservedState(got.GetState()) != cluster.Complete {
+		t.Errorf("reported as %v", got)
+	}
+	p.freeze()
+	began := time.Now()
+	if err := a.end(); err != nil {
+		t.Errorf("Run returned %v", err)
+	}
+	if took := time.Since(began); took > farewell+3*time.Second {
+		t.Errorf("it took %s to end", took)
 	}
 }
 

@@ -39,7 +39,7 @@ func wrong(v view, a action) string {
 		}
 		return rule
 	}
-	ended := v.observed.Terminal()
+	over := v.observed.Terminal()
 	switch a {
 	case start:
 		return holds("only what is wanted, may start, certainly does not run and has a durable intent is started",
@@ -47,24 +47,24 @@ func wrong(v view, a action) string {
 	case intend:
 		return holds("only what will be started is intended", v.wanted && v.mayStart && v.runtime == absent && v.observed <= cluster.Starting)
 	case stop:
-		return holds("only what runs and should not is stopped", !ended && v.runtime == running && v.stopDue && (!v.wanted || v.sick))
+		return holds("only what runs and should not is stopped", !over && v.runtime == running && v.stopDue && (!v.wanted || v.sick))
 	case abandon:
-		return holds("only an unwanted start is given up", !ended && v.runtime == starting && !v.wanted)
+		return holds("only an unwanted start is given up", !over && v.runtime == starting && !v.wanted)
 	case announce:
 		return holds("observed states move forward", v.observed < cluster.Running && v.runtime == running && v.wanted)
 	case conclude:
-		return holds("only what does not run has ended", !ended && (v.runtime == absent || v.runtime == ended0))
+		return holds("only what does not run has ended", !over && (v.runtime == absent || v.runtime == ended))
 	case remove:
-		return holds("only what has ended and is to be forgotten is removed", ended && v.forgotten && !v.unsaved)
+		return holds("only what has ended and is to be forgotten is removed", over && v.forgotten && !v.unsaved)
 	case inquire:
-		return holds("only what is not known is asked for", !ended && v.runtime == unknown)
+		return holds("only what is not known is asked for", !over && v.runtime == unknown)
 	case save:
 		return holds("only what is not saved is", v.unsaved)
 	case rest:
 		switch {
-		case ended:
+		case over:
 			return holds("what has ended is saved and removed", !v.unsaved && !v.forgotten)
-		case v.runtime == unknown, v.runtime == ended0:
+		case v.runtime == unknown, v.runtime == ended:
 			return "there is something to do"
 		case v.runtime == absent:
 			return holds("what is wanted and may be started is", v.wanted && !v.mayStart && v.observed < cluster.Running)
@@ -76,9 +76,6 @@ func wrong(v view, a action) string {
 	}
 	return ""
 }
-
-// ended0 is the runtime state, where a variable hides its name.
-const ended0 = ended
 
 func TestOrder(t *testing.T) {
 	var o order

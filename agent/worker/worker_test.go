@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -381,7 +382,8 @@ func TestStaleFullSet(t *testing.T) {
 		b.open()
 		defer b.close()
 		err := b.set.Apply(full(6))
-		if stale, ok := err.(*StaleError); !ok || stale.Have != 7 || stale.Got != 6 {
+		var stale *StaleError
+		if !errors.As(err, &stale) || stale.Have != 7 || stale.Got != 6 {
 			t.Fatalf("got %v", err)
 		}
 		time.Sleep(time.Minute)
