@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/setpointd/setpoint/agent/state"
 	"github.com/setpointd/setpoint/agent/worker"
@@ -23,8 +22,11 @@ func (s *session) receive(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("receive: %w", err)
 		}
-		s.heard.Store(time.Now().UnixNano())
-		if err := s.take(ctx, m); err != nil {
+		s.taking.Store(true)
+		err = s.take(ctx, m)
+		s.hear()
+		s.taking.Store(false)
+		if err != nil {
 			return err
 		}
 	}

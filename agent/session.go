@@ -51,7 +51,9 @@ type session struct {
 	feed   *worker.Feed
 	period time.Duration
 	out    chan *agentv1.FromAgent // descriptions and logs to send
-	heard  atomic.Int64            // when something last came, in nanoseconds
+	began  time.Time
+	heard  atomic.Int64 // how long after began something last came, in nanoseconds
+	taking atomic.Bool  // what came is being applied: the server is not the one that is waited for
 	logs   logRequests
 
 	// Owner: the sender.
@@ -77,7 +79,7 @@ func (a *Agent) converse(ctx context.Context) error {
 	defer link.cut()
 	s := &session{
 		agent: a, log: a.cfg.Log, end: end, feed: a.set.Follow(), out: make(chan *agentv1.FromAgent), acks: make(chan struct{}, 1),
-		described: a.describe(life),
+		described: a.describe(life), began: time.Now(),
 	}
 	defer s.feed.Close()
 
@@ -92,7 +94,12 @@ func (a *Agent) converse(ctx context.Context) error {
 	})
 	err := s.greet()
 	timer.Stop()
-	if impatient(); err != nil {
+	impatient()
+	if pair := a.holder.Pair(); err != nil && pair.Expired(a.cfg.Now()) {
+		return connect.NewError(connect.CodeUnauthenticated, fmt.Errorf("%w: the agent's certificate expired on %s; join again, with a join token and an "+
+			"empty data directory", because(life, err), pair.Certificate().NotAfter))
+	}
+	if err != nil {
 		return because(life, err)
 	}
 	s.log.Info("session begun", "server", a.cfg.Server, "heartbeat", s.period)
@@ -137,9 +144,11 @@ func (s *session) greet() error {
 	if s.period <= 0 {
 		s.period = defaultPeriod
 	}
-	s.heard.Store(time.Now().UnixNano())
+	s.hear()
 	return nil
 }
+
+func (s *session) hear() { s.heard.Store(int64(time.Since(s.began))) }
 
 // run exchanges messages until the session ends. Stop lets the agent end it.
 func (s *session) run(life context.Context, stop <-chan struct{}, client agentv1connect.AgentServiceClient) {
@@ -165,7 +174,7 @@ func (s *session) run(life context.Context, stop <-chan struct{}, client agentv1
 func (s *session) guard(ctx context.Context) error {
 	limit := max(3*s.period, leastSilence)
 	for pause(ctx, limit/4) {
-		if silence := time.Since(time.Unix(0, s.heard.Load())); silence > limit {
+		if silence := time.Since(s.began) - time.Duration(s.heard.Load()); silence > limit && !s.taking.Load() {
 			return fmt.Errorf("nothing came from the server for %s", silence.Round(time.Millisecond))
 		}
 	}
@@ -211,6 +220,8 @@ func severity(err error) hclog.Level {
 	var stale *worker.StaleError
 	switch code := connect.CodeOf(err); {
 	case errors.As(err, &stale), code == connect.CodeFailedPrecondition, code == connect.CodeUnauthenticated, code == connect.CodePermissionDenied:
+		return hclog.Error
+	case code == connect.CodeAborted: // another agent has this one's certificate
 		return hclog.Error
 	default:
 		return hclog.Warn

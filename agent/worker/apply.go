@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/setpointd/setpoint/agent/state"
@@ -64,7 +65,10 @@ func (s *Set) plan(o Orders) plan {
 	named := make(map[cluster.TaskID]struct{}, len(o.Assignments))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, a := range o.Assignments {
+	for _, a := range slices.Backward(o.Assignments) { // of what is said twice, the last counts
+		if _, ok := named[a.Task]; ok {
+			continue
+		}
 		named[a.Task] = struct{}{}
 		if t := s.tasks[a.Task]; t != nil {
 			p.renew(t, a)

@@ -105,20 +105,32 @@ type stray struct {
 
 func (w *stray) run(ctx context.Context) {
 	grace := driver.DefaultStopGrace
-	for failures := 0; ; failures++ {
+	if !w.patiently(ctx, "stop", func() error {
 		err := w.end(ctx, grace)
+		grace = 0 // the next attempt kills
+		return err
+	}) {
+		return
+	}
+	w.set.strayEnded(cluster.TaskID(w.handle.TaskID))
+	w.patiently(ctx, "remove", func() error { return w.driver.Remove(ctx, w.handle) })
+}
+
+// patiently tries something until it is done, and reports false if the context ended before.
+func (w *stray) patiently(ctx context.Context, what string, try func() error) bool {
+	for failures := 0; ; failures++ {
+		err := try()
 		if err == nil {
-			w.set.strayEnded(cluster.TaskID(w.handle.TaskID))
-			return
+			return true
 		}
 		if !pause(ctx, delay(failures)) {
-			return
+			return false
 		}
-		w.set.opts.Log.Warn("task without a record could not be ended", "task", w.handle.TaskID, "driver", w.driver.Name(), "error", err)
-		grace = 0
+		w.set.opts.Log.Warn("task without a record is still here", "task", w.handle.TaskID, "driver", w.driver.Name(), "attempted", what, "error", err)
 	}
 }
 
+// end stops what is there and waits until nothing of it runs.
 func (w *stray) end(ctx context.Context, grace time.Duration) error {
 	err := w.driver.Stop(ctx, w.handle, driver.StopRequest{Grace: grace})
 	if err == nil {
@@ -126,10 +138,10 @@ func (w *stray) end(ctx context.Context, grace time.Duration) error {
 		defer cancel()
 		_, err = w.driver.Wait(wait, w.handle)
 	}
-	if err != nil && !errors.Is(err, driver.ErrNotFound) && !errors.Is(err, driver.ErrNotStarted) {
-		return err
+	if errors.Is(err, driver.ErrNotFound) || errors.Is(err, driver.ErrNotStarted) {
+		return nil
 	}
-	return w.driver.Remove(ctx, w.handle)
+	return err
 }
 
 func (s *Set) strayEnded(id cluster.TaskID) {

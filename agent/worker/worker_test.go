@@ -372,6 +372,24 @@ func TestFullSet(t *testing.T) {
 	})
 }
 
+// Of a task that one set of orders names twice, the last word counts.
+func TestNamedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.open()
+		defer b.close()
+		a := wanted(web, nil)
+		a.Start = false
+		b.apply(full(1, a, wanted(web, nil)))
+		b.want(web, cluster.Running)
+		if n := b.count(web, sim.Started); n != 1 {
+			t.Errorf("started %d times", n)
+		}
+		b.apply(full(2, wanted(web, nil), unwanted(wanted(web, nil), -1, cluster.Running)))
+		b.want(web, cluster.Stopped)
+	})
+}
+
 func TestStaleFullSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
