@@ -148,12 +148,14 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, limit time.Du
 			return false, err
 		}
 		j = got.GetJob()
-		progress.Show(jobLine(j))
 		outcome, why = judge(j, version)
 		// That no slot is wanted is believed once the plugins had time to say otherwise.
 		if outcome == done && j.GetState() == "empty" {
 			empty++
 			return empty > 5, nil
+		}
+		if outcome == pending {
+			progress.Show(jobLine(j))
 		}
 		return outcome != pending, nil
 	})
