@@ -8,6 +8,25 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
+// finish marks a slot that needs no task any more. Such a slot holds no place of an update.
+func (d *decision) finish(s *slot) {
+	if s.status != unwanted && (s.Done || d.done(s)) {
+		s.Done, s.MovedBy = true, ""
+	}
+}
+
+// done reports whether a slot's task completed, or ended by itself in a way after which the job wants no other.
+func (d *decision) done(s *slot) bool {
+	if s.Ends && slices.ContainsFunc(s.tasks, func(t *task) bool { return t.Observed.State == cluster.Complete }) {
+		return true
+	}
+	last := lastEnded(s)
+	if s.status != wanted || last == nil || last.SpecVersion != s.SpecVersion || slices.ContainsFunc(s.tasks, func(t *task) bool { return !t.dead && !t.open }) {
+		return false
+	}
+	return d.spec.Restart.Condition == cluster.RestartNone || d.spec.Restart.Condition == cluster.RestartOnFailure && last.Observed.State == cluster.Complete
+}
+
 // fill keeps the books of a slot's being up, and gives a wanted slot that has no task one, by the rules of loss and restart.
 func (d *decision) fill(s *slot, u *cluster.Update) {
 	if s.Slot == nil {
@@ -19,13 +38,10 @@ func (d *decision) fill(s *slot, u *cluster.Update) {
 		upFor = last.Observed.At.Sub(s.UpSince)
 	}
 	d.keepBooks(s, u)
-	if s.status != unwanted && s.Ends && slices.ContainsFunc(s.tasks, func(t *task) bool { return t.Observed.State == cluster.Complete }) {
-		s.Done = true
-	}
 	if s.status == held && s.why != nil && s.was != nil && !s.Done && (!s.hasPlaced() || s.stale(d.job)) {
 		d.stallSlot(s.ID(), *s.why)
 	}
-	if s.status != wanted || s.Done || s.created || s.hasLive() {
+	if s.status != wanted || s.Done || s.made != "" || s.hasLive() {
 		return
 	}
 	for _, t := range s.tasks {
@@ -121,17 +137,13 @@ func endOf(t *task) cluster.Time {
 	return t.Condition.Since
 }
 
-// restart applies the job's restart rules after a task that ended by itself.
+// restart makes a task after one that ended by itself.
 func (d *decision) restart(s *slot, last *task, upFor time.Duration) {
-	r := &d.spec.Restart
-	switch {
-	case r.Condition == cluster.RestartNone, r.Condition == cluster.RestartOnFailure && last.Observed.State == cluster.Complete:
-		s.Done = true
-	case last.SpecVersion != s.SpecVersion: // the first task of another version is no restart
+	if last.SpecVersion != s.SpecVersion { // the first task of another version is no restart
 		d.create(s, d.whyNew(s), nil)
-	default:
-		d.retry(s, last, upFor)
+		return
 	}
+	d.retry(s, last, upFor)
 }
 
 // retry makes a task after one that ended by itself, once its delay is over and if an attempt is left.
@@ -248,7 +260,7 @@ func (d *decision) create(s *slot, why string, after *task) {
 		t.Avoid = after.Placement.Node
 		s.AvoidNode = after.Placement.Node
 	}
-	s.created = true
+	s.made = t.ID
 	d.add(cluster.AddTask{Task: t})
 }
 

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -34,12 +35,19 @@ func Job(v View, name string, now cluster.Time, rev cluster.Revision) Result {
 		d.judge(s)
 	}
 	d.mark()
+	var wishes []move
+	for _, s := range d.slots {
+		d.evacuate(s)
+		wishes = append(wishes, d.wishes(s)...)
+		d.oneAtATime(s)
+		d.finish(s)
+	}
 	update := d.beginUpdate()
 	d.supersede(&update)
 	for _, s := range d.slots {
 		d.settle(s)
 	}
-	d.move(&update)
+	d.move(wishes, &update)
 	for _, s := range d.slots {
 		d.fill(s, &update)
 	}
@@ -56,9 +64,35 @@ func (d *decision) settle(s *slot) {
 	}
 	for _, t := range s.tasks {
 		switch {
-		case !t.Desired.State.Wanted() || t.dead:
-		case t != s.keep && t != s.next && s.up && (t.lost || t.live()):
+		case t == s.keep || t == s.next || !t.Desired.State.Wanted() || t.dead:
+		case s.up && (t.lost || t.live()):
 			d.tell(t, cluster.DesiredShutdown, "another task of the slot is up", -1)
+		}
+	}
+	d.settleNext(s)
+}
+
+// oneAtATime ends tasks that wait while another task of the slot may run: a node came back before they were placed. With start-first one more may start.
+func (d *decision) oneAtATime(s *slot) {
+	if s.status == unwanted || d.spec.Update.Order == cluster.StartFirst {
+		return
+	}
+	for _, t := range s.tasks {
+		if t.live() && !t.Placed() && slices.ContainsFunc(s.tasks, func(x *task) bool { return x.Placed() && !x.dead && !x.open }) {
+			d.tell(t, cluster.DesiredShutdown, "another task of the slot may run", -1)
+			d.forget(s, t)
+		}
+	}
+}
+
+// evacuate ends tasks that did not start and cannot where they are: those that wait in a slot none of whose nodes may run them, and those on a node that was
+// paused or drained before its agent spoke of them.
+func (d *decision) evacuate(s *slot) {
+	if s.status == unwanted {
+		return
+	}
+	for _, t := range s.tasks {
+		switch {
 		case s.status == excluded && t.live() && !t.Placed():
 			d.tell(t, cluster.DesiredShutdown, "no node to which its slot is limited may run it", -1)
 			d.forget(s, t)
@@ -67,7 +101,6 @@ func (d *decision) settle(s *slot) {
 			d.forget(s, t)
 		}
 	}
-	d.settleNext(s)
 }
 
 // settleNext ends the replacement of a move that does not stand any more.
@@ -159,7 +192,7 @@ func (d *decision) cutHistory(s *slot) {
 		return // end drops them all
 	}
 	var needed *task
-	if !s.hasLive() && !s.created {
+	if !s.hasLive() && s.made == "" {
 		needed = lastEnded(s)
 	}
 	dead := 0

@@ -45,7 +45,7 @@ type slot struct {
 	keep          *task // the one that stays; nil if none is up or coming up
 	next          *task // the standing replacement of a start-first move of keep
 	up            bool
-	created       bool // a task was created in this decision
+	made          cluster.TaskID // the task that was created in this decision; "": none
 }
 
 // stale reports whether the slot should move to the job's newest task section.
@@ -68,6 +68,11 @@ func (s *slot) hasLive() bool { return slices.ContainsFunc(s.tasks, (*task).live
 // hasPlaced reports whether some task of the slot runs or is about to start.
 func (s *slot) hasPlaced() bool {
 	return slices.ContainsFunc(s.tasks, func(t *task) bool { return t.live() && t.Placed() })
+}
+
+// holdsPlace reports whether the slot holds a place of its job's update: it was moved, and its new task is not up yet or is watched.
+func (s *slot) holdsPlace() bool {
+	return s.MovedBy == cluster.MovedByUpdate || s.MovedBy == cluster.MovedByMonitor
 }
 
 // pinned reports whether the slot is limited to one node.
@@ -108,8 +113,14 @@ func (d *decision) judge(s *slot) {
 		}
 		s.tasks = append(s.tasks, t)
 	}
+	d.choose(s)
+}
+
+// choose finds the task that the slot keeps, and the one that is to replace it.
+func (d *decision) choose(s *slot) {
+	s.keep, s.next = nil, nil
 	for _, t := range s.tasks {
-		if t.live() && (s.keep == nil || better(s, t, s.keep, v)) {
+		if t.live() && (s.keep == nil || better(s, t, s.keep, d.View)) {
 			s.keep = t
 		}
 	}

@@ -19,15 +19,8 @@ type move struct {
 	grace    time.Duration
 }
 
-// move carries out what is forced, and admits what is voluntary within the budget, in the order of causes.
-func (d *decision) move(u *cluster.Update) {
-	var wishes []move
-	for _, s := range d.slots {
-		if s.Slot == nil || s.status == unwanted {
-			continue
-		}
-		wishes = append(wishes, d.wishes(s)...)
-	}
+// move admits what is voluntary within the budget, in the order of causes. The update's wishes are its own to add.
+func (d *decision) move(wishes []move, u *cluster.Update) {
 	wishes = append(wishes, d.updateWishes(u)...)
 	slices.SortStableFunc(wishes, func(a, b move) int {
 		return cmp.Or(cmp.Compare(a.cause, b.cause), cmp.Compare(orNever(a.deadline), orNever(b.deadline)),
@@ -35,13 +28,34 @@ func (d *decision) move(u *cluster.Update) {
 	})
 	b := d.budget()
 	seen := make(map[*slot]bool, len(wishes))
+	var waiting []move
 	for _, m := range wishes {
 		if seen[m.slot] || m.slot.keep.told {
 			continue // one move serves all causes
 		}
-		seen[m.slot] = d.admit(m, &b, u)
+		v := d.admit(m, &b, u)
+		seen[m.slot] = v != notAsked
+		if v == overBudget {
+			waiting = append(waiting, m)
+		}
+	}
+	for _, m := range waiting { // with the numbers as they are after all moves
+		d.stallSlot(m.slot.ID(), cluster.Stall{
+			Code:    cluster.CodeWaitingForBudget,
+			Message: fmt.Sprintf("task %s is to move (%s), but %d of %d slots are not up and the job allows %d", m.slot.keep.ID, m.reason, b.down(m.cause), b.wanted, b.limit),
+			Clears:  "a slot of the job comes up",
+		})
 	}
 }
+
+// admission is what came of a wish.
+type admission uint8
+
+const (
+	notAsked   admission = iota // it is not its turn
+	admitted                    // the slot is being moved, or waits for something that says so itself
+	overBudget                  // too many slots are not up
+)
 
 func orNever(d time.Duration) time.Duration {
 	if d == 0 {
@@ -52,6 +66,9 @@ func orNever(d time.Duration) time.Duration {
 
 // wishes tells what is forced or concerns tasks that do not hold their slot up, and returns the wish about the task that does.
 func (d *decision) wishes(s *slot) []move {
+	if s.status == unwanted {
+		return nil
+	}
 	var out []move
 	for _, t := range s.tasks {
 		if t.dead || t.told || !t.Placed() || !t.Desired.State.Wanted() {
@@ -75,11 +92,8 @@ func (d *decision) wishes(s *slot) []move {
 
 // forget takes a task that was told to stop out of its role in the slot.
 func (d *decision) forget(s *slot, t *task) {
-	if s.keep == t {
-		s.keep, s.up = nil, false
-	}
-	if s.next == t {
-		s.next = nil
+	if s.keep == t || s.next == t {
+		d.choose(s)
 	}
 }
 
@@ -157,61 +171,74 @@ func (d *decision) budget() budget {
 	return b
 }
 
-// admit lets a voluntary move go ahead, or says why it has to wait. It reports whether the slot is being moved.
-func (d *decision) admit(m move, b *budget, u *cluster.Update) bool {
+// down returns how many slots are not up, as far as they count for a cause.
+func (b *budget) down(c cluster.Cause) int {
+	if c == cluster.CauseUpdate {
+		return b.notUpUpdate
+	}
+	return b.notUp
+}
+
+// admit lets a voluntary move go ahead if it may.
+func (d *decision) admit(m move, b *budget, u *cluster.Update) admission {
 	s := m.slot
 	if m.cause == cluster.CauseUpdate && !d.placeFree(s, u) {
-		return false // its turn will come; the update says how far it is
+		return notAsked // its turn will come; the update says how far it is
 	}
 	if d.startsFirst(m) {
-		if m.cause == cluster.CauseUpdate {
-			d.takePlace(s, u)
-			d.settleNext(s)
-		}
-		if t := stoppingTask(s); t != nil && s.next == nil {
-			d.waitForStop(s, t) // a replacement may start only beside the slot's one task
-			return true
-		}
-		last := lastEnded(s)
-		switch {
-		case s.next != nil:
-			d.waitForReplacement(s, m.reason)
-		case last != nil && last.CreatedRev > s.keep.CreatedRev && last.SpecVersion == s.SpecVersion:
-			d.retry(s, last, 0) // a replacement that failed follows the restart rules as any task does
-		default:
-			d.create(s, "replacement before a "+m.cause.String()+" move", s.keep)
-		}
-		return true
+		d.startFirst(m, u)
+		return admitted
 	}
-	notUp := b.notUp
-	if m.cause == cluster.CauseUpdate {
-		notUp = b.notUpUpdate
-	}
-	if notUp >= b.limit {
-		d.stallSlot(s.ID(), cluster.Stall{
-			Code:    cluster.CodeWaitingForBudget,
-			Message: fmt.Sprintf("task %s is to move (%s), but %d of %d slots are not up and the job allows %d", s.keep.ID, m.reason, notUp, b.wanted, b.limit),
-			Clears:  "a slot of the job comes up",
-		})
-		return true
+	if b.down(m.cause) >= b.limit {
+		return overBudget
 	}
 	b.notUp++
 	b.notUpUpdate++
-	d.tellBy(s.keep, cluster.DesiredShutdown, m.reason, m.by, m.grace)
-	if m.cause == cluster.CauseUpdate {
+	leaves := s.keep
+	d.tellBy(leaves, cluster.DesiredShutdown, m.reason, m.by, m.grace)
+	switch {
+	case m.cause == cluster.CauseUpdate:
 		d.takePlace(s, u)
-	} else {
+	case !s.Done:
 		s.MovedBy = m.cause.String()
 	}
-	s.keep, s.up = nil, false
-	return true
+	d.forget(s, leaves)
+	if s.status == wanted && !s.up && s.stale(d.job) && mayMove(u) {
+		d.renew(s) // what leaves for another cause comes back with the newest version
+	}
+	return admitted
+}
+
+// startFirst sees to a replacement, beside which the task that leaves stays until it is up.
+func (d *decision) startFirst(m move, u *cluster.Update) {
+	s := m.slot
+	if m.cause == cluster.CauseUpdate {
+		d.takePlace(s, u)
+		d.settleNext(s)
+	}
+	if t := stoppingTask(s); t != nil && s.next == nil {
+		d.waitForStop(s, t) // a replacement may start only beside the slot's one task
+		return
+	}
+	last := lastEnded(s)
+	switch {
+	case s.next != nil:
+		d.waitForReplacement(s, s.next.ID, m.reason)
+	case last != nil && last.CreatedRev > s.keep.CreatedRev && last.SpecVersion == s.SpecVersion:
+		d.retry(s, last, 0) // a replacement that failed follows the restart rules as any task does
+	default:
+		d.create(s, "replacement before a "+m.cause.String()+" move", s.keep)
+	}
+	if s.next == nil && s.made != "" {
+		d.waitForReplacement(s, s.made, m.reason)
+	}
 }
 
 // waitForReplacement says that the task that leaves stays until the one that starts first is up.
-func (d *decision) waitForReplacement(s *slot, reason string) {
+func (d *decision) waitForReplacement(s *slot, next cluster.TaskID, reason string) {
 	d.stallSlot(s.ID(), cluster.Stall{
 		Code:    cluster.CodeWaitingForReplacement,
-		Message: fmt.Sprintf("task %s stays until its replacement %s is up (%s)", s.keep.ID, s.next.ID, reason),
+		Message: fmt.Sprintf("task %s stays until its replacement %s is up (%s)", s.keep.ID, next, reason),
 		Clears:  "the replacement comes up",
 	})
 }

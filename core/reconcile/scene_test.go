@@ -262,7 +262,10 @@ func (s *scene) see(id cluster.TaskID, state cluster.ObservedState) {
 	s.t.Helper()
 	t := s.edit(id)
 	if !t.Placed() {
-		s.put(t)
+		t.Placement = cluster.Placement{Node: s.room(t), Since: s.now}
+		if !t.Placed() {
+			s.t.Fatalf("no node for %s", t.ID)
+		}
 	}
 	t.Observed = cluster.Observed{State: state, Healthy: state == cluster.Running, At: s.now}
 	if state == cluster.Failed {
@@ -270,9 +273,8 @@ func (s *scene) see(id cluster.TaskID, state cluster.ObservedState) {
 	}
 }
 
-// put places a task on the usable node with the fewest tasks, by a simple rule of its own.
-func (s *scene) put(t *cluster.Task) {
-	s.t.Helper()
+// room returns the usable node with the fewest tasks, by a simple rule of its own, or "".
+func (s *scene) room(t *cluster.Task) cluster.NodeID {
 	best, least := cluster.NodeID(""), 0
 	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {
 		n := s.nodes[id]
@@ -289,10 +291,7 @@ func (s *scene) put(t *cluster.Task) {
 			best, least = id, count
 		}
 	}
-	if best == "" {
-		s.t.Fatalf("no node for %s", t.ID)
-	}
-	t.Placement = cluster.Placement{Node: best, Since: s.now}
+	return best
 }
 
 // run decides, starts what waits and stops what is told to stop, until nothing changes.
@@ -315,8 +314,8 @@ func (s *scene) act() bool {
 		t := s.tasks[id]
 		n := s.nodes[t.Placement.Node]
 		switch {
-		case t.Dead() || n != nil && n.Down():
-		case t.Desired.State.Wanted() && t.Observed.State != cluster.Running:
+		case t.Dead() || n != nil && n.Down() || n == nil && s.room(t) == "":
+		case t.Desired.State.Wanted() && (t.Observed.State != cluster.Running || !t.Observed.Healthy):
 			s.see(id, cluster.Running)
 			acted = true
 		case !t.Desired.State.Wanted():

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ func (d *decision) carryOver() {
 		if !s.up {
 			s.EverUp = false
 		}
-		if s.SpecVersion == c.SpecVersion && (s.MovedBy == cluster.MovedByUpdate || s.MovedBy == cluster.MovedByMonitor) {
+		if s.SpecVersion == c.SpecVersion && s.holdsPlace() {
 			s.MovedIn, s.Counted = c.Version, false
 		}
 	}
@@ -115,7 +116,10 @@ func (d *decision) updateWishes(u *cluster.Update) []move {
 func (d *decision) supersede(u *cluster.Update) {
 	c := &d.job.Control
 	for _, s := range d.slots {
-		if mayMove(u) && s.status == wanted && s.keep != nil && s.keep.SpecVersion != s.SpecVersion && s.SpecVersion != c.SpecVersion {
+		if s.status != wanted || s.keep == nil || s.keep.SpecVersion == s.SpecVersion || s.SpecVersion == c.SpecVersion {
+			continue
+		}
+		if mayMove(u) || s.keep.SpecVersion == c.SpecVersion {
 			d.take(s)
 		}
 	}
@@ -153,24 +157,21 @@ func (d *decision) takePlace(s *slot, u *cluster.Update) {
 
 // placeFree reports whether the slot may move: it holds a place already, or one is left.
 func (d *decision) placeFree(me *slot, u *cluster.Update) bool {
-	if !mayMove(u) {
-		return false
-	}
 	limit := d.spec.Update.Parallelism
-	if limit == 0 {
-		return true
+	if limit == 0 || me.holdsPlace() {
+		return mayMove(u)
 	}
 	for _, s := range d.slots {
-		if s != me && s.Slot != nil && s.status == wanted && (s.MovedBy == cluster.MovedByUpdate || s.MovedBy == cluster.MovedByMonitor) {
+		if s.Slot != nil && s.status == wanted && s.holdsPlace() {
 			limit--
 		}
 	}
-	return limit > 0
+	return limit > 0 && mayMove(u)
 }
 
 // watch counts a failure of the slot's new task, and gives the slot's place back once it was up for long enough.
 func (d *decision) watch(s *slot, u *cluster.Update) {
-	if t := newest(s); t != nil && s.MovedIn == u.To && !s.Counted && u.State == cluster.Updating && !t.Observed.At.Before(u.Since) && t.dead && t.Desired.State.Wanted() && d.failedEarly(s, t) {
+	if t := newest(s); t != nil && u.State == cluster.Updating && s.MovedIn == u.To && !s.Counted && !t.Observed.At.Before(u.Since) && d.failedEarly(s, t) {
 		s.Counted = true
 		u.Failures++
 		u.Message = fmt.Sprintf("task %s %s: %s", t.ID, t.Observed.State, t.Observed.Err)
@@ -200,20 +201,26 @@ func (d *decision) failedEarly(s *slot, t *task) bool {
 	case cluster.ObservedNone, cluster.Accepted, cluster.Preparing, cluster.Starting, cluster.Running, cluster.Stopped:
 		return false
 	}
-	if t.Observed.Unknown || t.SpecVersion != d.job.Control.SpecVersion {
+	if !t.Desired.State.Wanted() || t.Observed.Unknown || t.SpecVersion != d.job.Control.SpecVersion {
 		return false
 	}
 	if s.keep != nil && s.keep != t && s.keep.CreatedRev < t.CreatedRev {
 		return true // it was to come up beside the one that it replaces, and never did
 	}
-	return s.UpSince.IsZero() || t.Observed.At.Sub(s.UpSince) < d.spec.Update.Monitor
+	if s.UpSince.IsZero() { // the slot was not up when this was last looked at: since before the task was made?
+		return !t.Created.Before(s.NotUpSince)
+	}
+	return t.Observed.At.Sub(s.UpSince) < d.spec.Update.Monitor
 }
 
+// newest returns the slot's youngest task that was not dropped just now, or nil.
 func newest(s *slot) *task {
-	if len(s.tasks) == 0 {
-		return nil
+	for _, t := range slices.Backward(s.tasks) {
+		if !t.cut {
+			return t
+		}
 	}
-	return s.tasks[len(s.tasks)-1]
+	return nil
 }
 
 // checkFailures does what the job says once too many new tasks failed, or none came up for too long.
@@ -261,7 +268,7 @@ func (d *decision) endUpdate(u *cluster.Update) {
 			if s.stale(d.job) {
 				heldBack++
 			}
-		case s.MovedBy == cluster.MovedByUpdate || s.MovedBy == cluster.MovedByMonitor || s.stale(d.job):
+		case s.holdsPlace() || s.stale(d.job):
 			left++
 		case !s.up:
 			waiting++
