@@ -53,6 +53,8 @@ func (s *session) full() error {
 	for t := range s.d.opts.Engine.View().TasksOn(s.node) {
 		if assignable(t, s.node) {
 			ids = append(ids, t.ID)
+		} else {
+			s.told[t.ID] = told{} // the agent keeps it, with its logs, until it hears that the record is gone
 		}
 	}
 	for {
