@@ -84,6 +84,7 @@ type agent struct {
 	confirmed bool                    // an operator said that its silence means that it is down
 	named     map[cluster.TaskID]bool // in the full report under way
 	last      cluster.Time
+	grace     cluster.Time // when it was given one more, after a mass silence
 	strays    int
 }
 

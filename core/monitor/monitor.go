@@ -24,6 +24,7 @@ type Limits struct {
 type Hearing struct {
 	Node      *cluster.Node
 	Last      cluster.Time // when something was last heard, or the server started
+	Grace     cluster.Time // when it was given one more grace, after a mass silence; zero: never
 	Reported  bool         // its newest session has reported every task that the agent knows
 	Confirmed bool         // an operator said that its silence means that it is down
 }
@@ -38,7 +39,7 @@ type Silence struct {
 type Result struct {
 	Changes []cluster.Change
 	Silence *Silence         // nil: none under way
-	Regrace []cluster.NodeID // nodes whose silence counts from now on, since a mass silence has ended
+	Regrace []cluster.NodeID // nodes that get one more grace from now on, since a mass silence has ended
 	Stall   *cluster.Stall
 	Wake    time.Duration
 }
@@ -54,7 +55,7 @@ func Nodes(hearings iter.Seq[Hearing], before *Silence, limits Limits, now clust
 			continue
 		}
 		quiet := now.Sub(h.Last)
-		if n.Status.State != cluster.NodeDown {
+		if wasReady(n, now) {
 			present++
 		}
 		switch {
@@ -69,52 +70,79 @@ func Nodes(hearings iter.Seq[Hearing], before *Silence, limits Limits, now clust
 		default:
 			r.set(n, cluster.NodeSilent, now)
 			silent = append(silent, h)
-			r.wake(limits.Down - quiet)
+			r.wake(h.left(limits, now))
 		}
 	}
 	r.judgeSilence(silent, present, before, limits, now)
 	return r
 }
 
+// recently is how long a node counts as one that was ready a while ago.
+const recently = time.Minute
+
+// wasReady reports whether the node counts for what share of the nodes is silent: it is not down, or became so just now; and it was ready at some time.
+func wasReady(n *cluster.Node, now cluster.Time) bool {
+	switch n.Status.State {
+	case cluster.NodeDown:
+		return now.Sub(n.Status.Since) < recently
+	case cluster.NodeSilent:
+		return n.Status.Since != n.Joined
+	case cluster.NodeReady:
+	}
+	return true
+}
+
+// left returns how much of the node's grace is left, at most none.
+func (h *Hearing) left(limits Limits, now cluster.Time) time.Duration {
+	since := h.Last
+	if since.Before(h.Grace) {
+		since = h.Grace
+	}
+	return limits.Down - now.Sub(since)
+}
+
 // judgeSilence decides whether silent nodes whose grace is over are down, or too many at once for that.
 func (r *Result) judgeSilence(silent []Hearing, present int, before *Silence, limits Limits, now cluster.Time) {
-	if mass(silent, present, before, limits) {
+	var ids []cluster.NodeID
+	for _, h := range silent {
+		if wasReady(h.Node, now) {
+			ids = append(ids, h.Node.ID)
+		}
+	}
+	if mass(ids, present, before, limits) {
 		r.Silence = before
 		if before == nil {
-			r.Silence = &Silence{Since: now}
-			for _, h := range silent {
-				r.Silence.Nodes = append(r.Silence.Nodes, h.Node.ID)
-			}
+			r.Silence = &Silence{Since: now, Nodes: ids}
 		}
 		r.Stall = &cluster.Stall{
 			Subject: cluster.Subject{Kind: cluster.SubjectCluster, ID: "nodes"}, Source: cluster.SourceCore, Code: cluster.CodeMassSilence,
-			Message: fmt.Sprintf("%d of %d nodes are silent at once, which looks like the network; replacing is suspended", len(silent), present),
+			Message: fmt.Sprintf("%d of %d nodes are silent at once, which looks like the network; replacing is suspended", len(ids), present),
 			Clears:  "half or fewer of them stay silent, or node confirm-down",
 		}
 		return
 	}
 	for _, h := range silent {
 		switch {
-		case before != nil && slices.Contains(before.Nodes, h.Node.ID):
+		case before != nil: // also those that fell silent after it began: they may be about to speak as well
 			r.Regrace = append(r.Regrace, h.Node.ID)
 			r.wake(limits.Down)
-		case now.Sub(h.Last) >= limits.Down:
+		case h.left(limits, now) <= 0:
 			r.set(h.Node, cluster.NodeDown, now)
 		}
 	}
 }
 
-func mass(silent []Hearing, present int, before *Silence, limits Limits) bool {
-	if before != nil {
-		still := 0
-		for _, h := range silent {
-			if slices.Contains(before.Nodes, h.Node.ID) {
-				still++
-			}
-		}
-		return 2*still > len(before.Nodes)
+func mass(silent []cluster.NodeID, present int, before *Silence, limits Limits) bool {
+	if before == nil {
+		return len(silent) >= limits.Few && 2*len(silent) > present
 	}
-	return len(silent) >= limits.Few && 2*len(silent) > present
+	still := 0
+	for _, id := range silent {
+		if slices.Contains(before.Nodes, id) {
+			still++
+		}
+	}
+	return 2*still > len(before.Nodes)
 }
 
 func (r *Result) set(n *cluster.Node, st cluster.NodeState, now cluster.Time) {
