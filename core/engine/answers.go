@@ -53,10 +53,16 @@ func (e *Engine) registerAnswered(j *cluster.Job) {
 		p.jobs[j.Name] = a
 	}
 	a.fresh = false
-	a.job = PluginJob{Name: j.Name, Revision: j.Control.ChangedRev, Type: s.Type, Count: s.Count, Labels: s.Labels, Settings: s.Settings(p.name)}
+	a.job = pluginJob(p.name, j)
 	if p.up {
 		e.tell(p).AddJobs = append(e.tell(p).AddJobs, a.job)
 	}
+}
+
+// pluginJob returns a job as the plugin that serves its type is told of it.
+func pluginJob(plugin string, j *cluster.Job) PluginJob {
+	s := &j.Control.Spec
+	return PluginJob{Name: j.Name, Revision: j.Control.ChangedRev, Type: s.Type, Count: s.Count, Labels: s.Labels, Settings: s.Settings(plugin)}
 }
 
 // pluginSlots takes what a job type says of a job.
@@ -203,6 +209,19 @@ func (e *Engine) ask(p *pluginState, n *cluster.Node, d *drainAnswer, now cluste
 	if !p.up || d.asked != 0 || !d.stale {
 		return
 	}
+	q := e.drainQuestion(p.name, n, now)
+	d.stale = false
+	if len(q.Tasks) == 0 {
+		d.transitions, d.kept = nil, nil
+		return
+	}
+	e.question++
+	q.ID, d.asked = e.question, e.question
+	e.tell(p).Drains = append(e.tell(p).Drains, q)
+}
+
+// drainQuestion returns what a drainer is asked about a node, without a number.
+func (e *Engine) drainQuestion(plugin string, n *cluster.Node, now cluster.Time) DrainQuestion {
 	q := DrainQuestion{
 		Revision: e.rev, Node: e.indexOf(n.ID), Waited: now.Sub(n.Spec.DrainSince), Deadline: n.Spec.DrainDeadline,
 	}
@@ -213,18 +232,11 @@ func (e *Engine) ask(p *pluginState, n *cluster.Node, d *drainAnswer, now cluste
 		dt := DrainTask{Task: t}
 		if j := e.work.Job(t.Job); j != nil {
 			s := &j.Control.Spec
-			dt.JobType, dt.Priority, dt.OnDrain, dt.Labels, dt.Settings = s.Type, s.Priority, s.OnDrain, s.Labels, s.Settings(p.name)
+			dt.JobType, dt.Priority, dt.OnDrain, dt.Labels, dt.Settings = s.Type, s.Priority, s.OnDrain, s.Labels, s.Settings(plugin)
 		}
 		q.Tasks = append(q.Tasks, dt)
 	}
-	d.stale = false
-	if len(q.Tasks) == 0 {
-		d.transitions, d.kept = nil, nil
-		return
-	}
-	e.question++
-	q.ID, d.asked = e.question, e.question
-	e.tell(p).Drains = append(e.tell(p).Drains, q)
+	return q
 }
 
 // pluginDrain takes an answer about a node. It replaces all that the drainer said of the node before.

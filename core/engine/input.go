@@ -73,6 +73,8 @@ type (
 		Message     string
 		FailureOpen bool // on_failure = "ignore"
 	}
+	// PluginGone says that a plugin is not configured any more: it decides nothing from now on.
+	PluginGone struct{ Name string }
 	// PluginApplied says that all answers up to a mirror revision were given, except late ones.
 	PluginApplied struct {
 		Name        string
@@ -186,6 +188,7 @@ func (AgentDescribes) input() {}
 func (AgentReports) input()   {}
 func (PluginUp) input()       {}
 func (PluginDown) input()     {}
+func (PluginGone) input()     {}
 func (PluginApplied) input()  {}
 func (PluginVerdicts) input() {}
 func (PluginSlots) input()    {}

@@ -34,6 +34,8 @@ func (e *Engine) operate(c command, now cluster.Time) (any, error) {
 		return e.labelNode(op)
 	case TrialLabels:
 		return e.trialLabels(op)
+	case Rehearse:
+		return e.rehearse(op, now)
 	case Decommission:
 		return e.decommission(op)
 	case RemoveNode:

@@ -89,6 +89,7 @@ func (e *Engine) pluginUp(in PluginUp) {
 			p.out.Nodes = append(p.out.Nodes, IndexedNode{Index: uint32(i), Node: e.work.Node(id)})
 		}
 	}
+	maps.DeleteFunc(p.jobs, func(_ string, a *jobAnswer) bool { return !slices.Contains(in.JobTypes, a.job.Type) })
 	e.pluginsChanged()
 	p.out.AddClasses, p.out.AddJobs = nil, nil
 	for _, id := range slices.Sorted(maps.Keys(p.classes)) {

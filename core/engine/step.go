@@ -89,6 +89,8 @@ func (e *Engine) take(in Input, now cluster.Time) {
 		e.pluginUp(in)
 	case PluginDown:
 		e.pluginDown(in)
+	case PluginGone:
+		e.pluginGone(in)
 	case PluginApplied:
 		e.pluginApplied(in)
 	case PluginVerdicts:
