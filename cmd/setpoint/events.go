@@ -32,7 +32,7 @@ Each event has the revision of its turn; --from goes on after an interruption wi
 			if err != nil {
 				return refusal(s, err)
 			}
-			defer stream.Close()
+			defer stream.Close() //nolint:errcheck // what it says, Err says too
 			return a.writeEvents(s, stream, req.GetFollow())
 		},
 	}

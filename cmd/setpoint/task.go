@@ -238,7 +238,7 @@ func (a *app) taskLogs() *cobra.Command {
 			if err != nil {
 				return refusal(s, err)
 			}
-			defer logs.Close()
+			defer logs.Close() //nolint:errcheck // what it says, Err says too
 			for logs.Receive() {
 				if _, err := a.out.Write(logs.Msg().GetData()); err != nil {
 					return fmt.Errorf("print logs: %w", err)

@@ -126,16 +126,6 @@ func (b *configBlock) locate(path []*pluginv1.PathStep) string {
 	return at.String()
 }
 
-// checkSettings checks what a job says to a plugin against the schema which that described.
-func checkSettings(schema *pluginv1.Schema, settings string) []pluginhost.Diagnostic {
-	var out []pluginhost.Diagnostic
-	_, problems := config.CheckSettings("", settings, schema)
-	for _, p := range problems {
-		out = append(out, pluginhost.Diagnostic{Summary: p.Summary, Detail: strings.TrimPrefix(p.Path, `plugin[""].`) + ": " + p.Detail})
-	}
-	return out
-}
-
 // plugins is the host as the API sees it.
 type plugins struct{ host *pluginhost.Host }
 

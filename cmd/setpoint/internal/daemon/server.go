@@ -50,6 +50,7 @@ type Server struct {
 	events     *api.Events
 	api        *api.API
 
+	serving  atomic.Bool // Run was called, and commands find the server
 	ready    atomic.Bool // has been ready once
 	stopping chan struct{}
 }
@@ -92,7 +93,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	cfg, log := s.opts.Config, s.opts.Log
 	s.clock = newClock(state.Now.Engine)
 	s.events = api.NewEvents(state.Revision)
-	s.commits = &committer{journal: store.Journal{Backend: s.backend}, log: log.Named("store"), stop: s.stopping}
+	s.commits = &committer{journal: store.Journal{Backend: s.backend}, log: log.Named("store"), stop: s.stopping, retry: retryAfter}
 	s.engine = engine.New(engine.Config{
 		ClusterID: state.ClusterID, Plugins: pluginNames(cfg), Heartbeat: cfg.Heartbeat.Interval, Silent: cfg.Heartbeat.Silent, Down: cfg.Heartbeat.Grace,
 		Strategy: cfg.Placement.Strategy, MaxChanges: min(cfg.Limits.TurnChanges, s.backend.Limits().Changes*2/5),
@@ -152,6 +153,9 @@ func (s *Server) notReady() error {
 	if s.ready.Load() {
 		return nil
 	}
+	if !s.serving.Load() {
+		return errors.New("the server is starting")
+	}
 	if err := (plugins{s.host}).settled(); err != nil {
 		return err
 	}
@@ -185,6 +189,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.dir.WriteAddress(s.Address()); err != nil {
 		return err
 	}
+	s.serving.Store(true)
 	log := s.opts.Log
 	log.Info("server starts", "version", s.opts.Version, "cluster", s.engine.View().ClusterID, "revision", uint64(s.engine.View().Revision), "address", s.Address())
 	g, ctx := errgroup.WithContext(ctx)

@@ -70,6 +70,7 @@ type committer struct {
 	journal store.Journal
 	log     hclog.Logger
 	stop    <-chan struct{}
+	retry   time.Duration
 	full    atomic.Bool
 }
 
@@ -87,7 +88,7 @@ func (c *committer) Commit(ctx context.Context, rev cluster.Revision, now cluste
 		select {
 		case <-c.stop:
 			return err
-		case <-time.After(retryAfter):
+		case <-time.After(c.retry):
 		}
 	}
 }
