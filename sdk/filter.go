@@ -28,6 +28,12 @@ type Matcher interface {
 	Match(n *cluster.Node) error
 }
 
+// MatchFunc is a Matcher that is nothing but its Match.
+type MatchFunc func(n *cluster.Node) error
+
+// Match calls f.
+func (f MatchFunc) Match(n *cluster.Node) error { return f(n) }
+
 // Ranker is optional on a Matcher.
 type Ranker interface {
 	// Rank says how welcome the task is on a node that it may use, from -100 to 100; what lies beyond is cut off. The ranks of several filters are added.
