@@ -58,12 +58,22 @@ func (s *State) Node(id cluster.NodeID) *cluster.Node {
 	return n
 }
 
-// NodeNamed returns the node that bears a name and is not decommissioned; failing that, the node with that id; failing that, nil.
+// NodeNamed returns the node that bears a name and is not decommissioned; failing that, the node with that id; failing that, the newest of the decommissioned
+// nodes that bore the name; failing that, nil.
 func (s *State) NodeNamed(name string) *cluster.Node {
 	if id, ok := s.names.Get(name); ok {
 		return s.Node(id)
 	}
-	return s.Node(cluster.NodeID(name))
+	if n := s.Node(cluster.NodeID(name)); n != nil {
+		return n
+	}
+	var found *cluster.Node
+	for n := range s.Nodes() {
+		if n.Spec.Name == name && (found == nil || n.Created > found.Created) {
+			found = n
+		}
+	}
+	return found
 }
 
 // Nodes yields all nodes, decommissioned ones too, in the order of their ids.
