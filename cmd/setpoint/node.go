@@ -249,7 +249,7 @@ For a node that is not down it needs --force: its tasks may still run, and would
 				return err
 			}
 			return a.print(view.OfNodeChange(res), func(w io.Writer, _ console.Style) {
-				fmt.Fprintf(w, "%s: decommissioned; `setpoint node rm %s` drops its record\n", res.GetNode().GetName(), res.GetNode().GetId())
+				fmt.Fprintf(w, "%s: decommissioned; `setpoint node rm %s` drops its record\n", res.GetNode().GetName(), res.GetNode().GetName())
 			})
 		},
 	}
