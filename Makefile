@@ -55,7 +55,11 @@ scenarios: build ## Run the black-box scenarios with all their repetitions (long
 	SETPOINT_SCENARIOS=full go test -count=1 -timeout 3h -v ./test/...
 
 .PHONY: bench
-bench: $(BIN)/benchstat ## Run benchmarks (BENCH, BENCH_PACKAGES, BENCH_COUNT) and summarize them
+bench: $(BIN)/benchstat ## Run the benchmarks that docs/BENCHMARKS.md holds, and write it (10 minutes; leave the machine alone meanwhile)
+	tools/benchmarks.sh $(BIN)/benchstat
+
+.PHONY: bench-some
+bench-some: $(BIN)/benchstat ## Run benchmarks (BENCH, BENCH_PACKAGES, BENCH_COUNT) and summarize them
 	@mkdir -p bin
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(BENCH_COUNT) $(BENCH_PACKAGES) | tee bin/bench.txt
 	$(BIN)/benchstat bin/bench.txt

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Runs the benchmarks named below and writes docs/BENCHMARKS.md: what each figure means, the figures as benchstat sums them up, and the machine.
+# BENCH_COUNT is how often each is run (6).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+count=${BENCH_COUNT:-6}
+benchstat=$1
+raw=$(mktemp)
+trap 'rm -f "$raw"' EXIT
+
+run() { # PACKAGE PATTERN
+	echo "== $1 $2" >&2
+	go test -run '^$' -bench "$2" -benchtime "${3:-1s}" -count "$count" "$1" | tee -a "$raw" >&2
+}
+
+run ./test/turn 'BenchmarkPlace' 3x
+run ./core/place 'BenchmarkPlace'
+run ./core/store/bolt 'BenchmarkCommit'
+
+cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+memory=$(awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo)
+{
+	cat <<TXT
+# Benchmarks
+
+Written by \`make bench\` on $(date -u +%Y-%m-%d): $(nproc) cores of $cpu, $memory, Linux $(uname -r), $(go version | cut -d ' ' -f 3), at
+commit $(git rev-parse --short HEAD). Each was run $count times; ± is what benchstat says.
+
+**turn** is the whole way from committed jobs to committed placements: new jobs whose classes the constraint plugin, a process of its own, has to compile first,
+their slots and tasks, a node for each task, and bbolt committing each turn to disk. \`decide\` is the time in the engine, \`commit\` the time in encoding and
+bbolt; what is left is spent waiting for the plugin. **place** is the decision alone, in memory. **bolt** is one commit of that many random changes among 200,000
+records, folding included.
+
+\`\`\`
+TXT
+	"$benchstat" "$raw"
+	echo '```'
+} >docs/BENCHMARKS.md
+echo "wrote docs/BENCHMARKS.md" >&2
