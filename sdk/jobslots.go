@@ -38,6 +38,9 @@ func newJob(ctx context.Context, p *Plugin, msg *pluginv1.Job, deadline time.Dur
 	j.ask = Job{
 		Name: msg.Name, Type: msg.Type, Count: int(msg.Count), Labels: msg.Labels, Settings: Settings(msg.SettingsJson),
 	}
+	if msg.CreatedUnixNs != 0 {
+		j.ask.Created = time.Unix(0, msg.CreatedUnixNs).UTC()
+	}
 	j.ctx, j.stop = context.WithCancel(ctx)
 	return j
 }

@@ -27,6 +27,8 @@ type Job struct {
 	Count    int
 	Labels   map[string]string
 	Settings Settings // what the job says to this plugin
+	// Created is when the job was first submitted, in UTC, by the daemon's wall clock. It stays the same for all versions of the job.
+	Created time.Time
 }
 
 // SlotsResponse is the set of slots that a job should have.

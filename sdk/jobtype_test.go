@@ -50,6 +50,8 @@ func (scriptedType) Slots(ctx context.Context, req sdk.SlotsRequest) (sdk.SlotsR
 	case "wait":
 		<-ctx.Done()
 		return out, ctx.Err()
+	case "created":
+		out.Slots = append(out.Slots, sdk.Slot{Key: cluster.SlotKey(req.Job.Created.Format("2006-01-02T15:04:05Z07:00"))})
 	case "minutely":
 		out.Again = time.Minute
 		out.Slots = append(out.Slots, sdk.Slot{Key: cluster.SlotKey(time.Now().Format("15:04"))})
@@ -238,5 +240,19 @@ func TestLargeDrainComesInParts(t *testing.T) {
 	}
 	if n := h.Messages() - before; n < 5 {
 		t.Errorf("%d messages, want several", n)
+	}
+}
+
+func TestJobTypesAreToldWhenAJobWasMade(t *testing.T) {
+	h := sdktest.New(t, scriptedPlugin())
+	h.SetNodes()
+	job := sdk.Job{Name: "j", Type: "scripted", Settings: `{"mode":"created"}`}
+	for want, created := range map[cluster.SlotKey]time.Time{
+		"2026-09-14T03:00:00Z": time.Date(2026, 9, 14, 5, 0, 0, 0, time.FixedZone("", 7200)), "0001-01-01T00:00:00Z": {},
+	} {
+		job.Created = created
+		if got := h.AddJob(job).Slots; len(got) != 1 || got[0].Key != want {
+			t.Errorf("created %s: got %v, want %s", created, got, want)
+		}
 	}
 }

@@ -138,7 +138,7 @@ func TestProtocolViolations(t *testing.T) {
 				c.say <- m
 			}
 			err := serveSession(t.Context(), oddPlugin(), hclog.NewNullLogger(), c, nil)
-			if !errors.Is(err, errProtocol) || err.Error() != "protocol violated: "+test.want {
+			if !errors.Is(err, ErrProtocol) || err.Error() != "protocol violated: "+test.want {
 				t.Errorf("ended with %v, want %s", err, test.want)
 			}
 			close(c.say)

@@ -38,10 +38,7 @@ func Handshake() plugin.HandshakeConfig {
 	}
 }
 
-// errProtocol is what a session ends with if the core does not keep to the protocol.
-var errProtocol = errors.New("protocol violated")
-
-func protocolError(what string) error { return fmt.Errorf("%w: %s", errProtocol, what) }
+func protocolError(what string) error { return fmt.Errorf("%w: %s", ErrProtocol, what) }
 
 // Client is go-plugin's side of the daemon: dispensed under PluginKey, it is a pluginv1.PluginClient.
 type Client struct{ plugin.NetRPCUnsupportedPlugin }
@@ -51,9 +48,9 @@ func (Client) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
 	return errors.New("the daemon serves no plugin")
 }
 
-// GRPCClient returns the client of the plugin protocol.
+// GRPCClient returns the client of the plugin protocol, as NewClient makes it.
 func (Client) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
-	return pluginv1.NewPluginClient(conn), nil
+	return NewClient(conn), nil
 }
 
 // served is go-plugin's side of the plugin.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	pluginv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/plugin/v1"
 )
@@ -36,8 +35,6 @@ type Server struct {
 	opened      int
 	sessions    sync.WaitGroup
 }
-
-var errStopping = errors.New("the plugin is stopping")
 
 // NewServer returns a server for a plugin, or all that is wrong with the plugin's definition. exit is called once after Stop has been answered and may be
 // nil.
@@ -77,7 +74,8 @@ func (s *Server) Validate(ctx context.Context, req *pluginv1.ValidateRequest) (*
 	case *pluginv1.ValidateRequest_JobJson:
 		err = s.validateJob(ctx, what.JobJson, req.Job)
 	default:
-		return nil, status.Error(codes.InvalidArgument, "nothing to validate")
+		err := protocolError("nothing to validate")
+		return nil, wireError(codes.InvalidArgument, ErrProtocol, err.Error())
 	}
 	d, err := s.diagnose("validate", err)
 	return &pluginv1.ValidateResponse{Diagnostics: d}, err
@@ -110,7 +108,7 @@ func (s *Server) join() (opened func(Session), end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return nil, nil, status.Error(codes.Unavailable, errStopping.Error())
+		return nil, nil, wireError(codes.Unavailable, ErrStopping, ErrStopping.Error())
 	}
 	s.sessions.Add(1)
 	s.opened++
@@ -143,9 +141,9 @@ func (s *Server) Session(st pluginv1.Plugin_SessionServer) error {
 	switch {
 	case err == nil, errors.Is(err, io.EOF), ctx.Err() != nil:
 		return nil
-	case errors.Is(err, errProtocol):
+	case errors.Is(err, ErrProtocol):
 		s.log.Error("session ended", "error", err)
-		return status.Error(codes.InvalidArgument, err.Error())
+		return wireError(codes.InvalidArgument, ErrProtocol, err.Error())
 	}
 	s.log.Warn("session ended", "error", err)
 	return err
@@ -208,7 +206,7 @@ func (s *Server) diagnose(what string, err error) ([]*pluginv1.Diagnostic, error
 	}
 	if stack := stackOf(err); stack != "" {
 		s.log.Error("plugin code panicked", "call", what, "error", err, "stack", stack)
-		return nil, status.Error(codes.Internal, fmt.Sprintf("%s: %v", what, err))
+		return nil, wireError(codes.Internal, ErrPanic, fmt.Sprintf("%s: %v", what, err))
 	}
 	return diagnosticsOf(err).wire(), nil
 }

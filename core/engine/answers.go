@@ -62,7 +62,9 @@ func (e *Engine) registerAnswered(j *cluster.Job) {
 // pluginJob returns a job as the plugin that serves its type is told of it.
 func pluginJob(plugin string, j *cluster.Job) PluginJob {
 	s := &j.Control.Spec
-	return PluginJob{Name: j.Name, Revision: j.Control.ChangedRev, Type: s.Type, Count: s.Count, Labels: s.Labels, Settings: s.Settings(plugin)}
+	return PluginJob{
+		Name: j.Name, Revision: j.Control.ChangedRev, Type: s.Type, Count: s.Count, Labels: s.Labels, Settings: s.Settings(plugin), Created: j.Created,
+	}
 }
 
 // pluginSlots takes what a job type says of a job.

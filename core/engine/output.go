@@ -77,6 +77,7 @@ type PluginJob struct {
 	Count    int
 	Labels   map[string]string
 	Settings string // JSON
+	Created  cluster.Time
 }
 
 // DrainQuestion asks a drainer what should leave a node.

@@ -127,6 +127,7 @@ func (s *session) fillJobs(p *parcel, now time.Time) {
 func wireJob(j engine.PluginJob) *pluginv1.Job {
 	return &pluginv1.Job{
 		Name: j.Name, Revision: uint64(j.Revision), Type: j.Type, Count: int64(j.Count), Labels: j.Labels, SettingsJson: j.Settings,
+		CreatedUnixNs: j.Created.Wall,
 	}
 }
 

@@ -82,7 +82,7 @@ func begin(t *testing.T) *talk {
 	})
 	u := first(engine.PluginUp{Name: "gpu", Session: 1})
 	u.AddClasses = []engine.Class{class(1, `{"n":1}`)}
-	u.AddJobs = []engine.PluginJob{{Name: "j", Revision: 6, Type: "rack", Count: 2}}
+	u.AddJobs = []engine.PluginJob{{Name: "j", Revision: 6, Type: "rack", Count: 2, Created: cluster.Time{Engine: 9, Wall: 1700}}}
 	u.Drains = []engine.DrainQuestion{{ID: 1, Revision: 7, Node: 1, Tasks: []engine.DrainTask{
 		{Task: task("web/1/3", cluster.DesiredRunning)}, {Task: task("web/2/4", cluster.DesiredShutdown)},
 	}}}
@@ -181,7 +181,9 @@ func TestSessionTellsInOrder(t *testing.T) {
 			{Message: &pluginv1.FromCore_Classes{Classes: &pluginv1.Classes{Add: []*pluginv1.Class{
 				{Id: 1, Revision: 5, Request: &pluginv1.CompileRequest{JobType: "replicated", SettingsJson: `{"n":1}`}},
 			}}}},
-			{Message: &pluginv1.FromCore_Jobs{Jobs: &pluginv1.Jobs{Add: []*pluginv1.Job{{Name: "j", Revision: 6, Type: "rack", Count: 2}}}}},
+			{Message: &pluginv1.FromCore_Jobs{Jobs: &pluginv1.Jobs{Add: []*pluginv1.Job{
+				{Name: "j", Revision: 6, Type: "rack", Count: 2, CreatedUnixNs: 1700},
+			}}}},
 			{Message: &pluginv1.FromCore_Question{Question: &pluginv1.Question{Id: 1, Ask: &pluginv1.Question_Drain{Drain: &pluginv1.DrainQuestion{
 				Revision: 8, Node: 1, Tasks: []*pluginv1.DrainTask{
 					{Id: "web/1/3", Job: "web", Slot: "1", Desired: "running"}, {Id: "web/2/4", Job: "web", Slot: "2", Desired: "shutdown"},

@@ -56,9 +56,13 @@ func (h *Host) RegisterJob(job sdk.Job) {
 	}
 	h.jobs[job.Name] = state
 	h.mu.Unlock()
-	h.send(&pluginv1.FromCore{Message: &pluginv1.FromCore_Jobs{Jobs: &pluginv1.Jobs{Add: []*pluginv1.Job{{
+	msg := &pluginv1.Job{
 		Name: job.Name, Revision: state.revision, Type: job.Type, Count: int64(job.Count), Labels: job.Labels, SettingsJson: string(job.Settings),
-	}}}}})
+	}
+	if !job.Created.IsZero() {
+		msg.CreatedUnixNs = job.Created.UnixNano()
+	}
+	h.send(&pluginv1.FromCore{Message: &pluginv1.FromCore_Jobs{Jobs: &pluginv1.Jobs{Add: []*pluginv1.Job{msg}}}})
 }
 
 // RemoveJob withdraws a job.

@@ -785,6 +785,51 @@ func (x *ConfigureResponse) GetDiagnostics() []*Diagnostic {
 	return nil
 }
 
+// A detail of the gRPC status with which a call ends. What the plugin says of classes, jobs and questions is never a call's error.
+type CallError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"` // "stopping", "protocol" (the host did not keep to it) or "panic"
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallError) Reset() {
+	*x = CallError{}
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallError) ProtoMessage() {}
+
+func (x *CallError) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallError.ProtoReflect.Descriptor instead.
+func (*CallError) Descriptor() ([]byte, []int) {
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CallError) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type StopRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	GraceNs       int64                  `protobuf:"varint,1,opt,name=grace_ns,json=graceNs,proto3" json:"grace_ns,omitempty"`
@@ -794,7 +839,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[11]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +851,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[11]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +864,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{11}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StopRequest) GetGraceNs() int64 {
@@ -837,7 +882,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[12]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +894,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[12]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +907,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{12}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 type FromCore struct {
@@ -882,7 +927,7 @@ type FromCore struct {
 
 func (x *FromCore) Reset() {
 	*x = FromCore{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[13]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -894,7 +939,7 @@ func (x *FromCore) String() string {
 func (*FromCore) ProtoMessage() {}
 
 func (x *FromCore) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[13]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -907,7 +952,7 @@ func (x *FromCore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromCore.ProtoReflect.Descriptor instead.
 func (*FromCore) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{13}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FromCore) GetMessage() isFromCore_Message {
@@ -1023,7 +1068,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[14]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1080,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[14]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1093,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{14}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Hello) GetClusterId() string {
@@ -1094,7 +1139,7 @@ type Nodes struct {
 
 func (x *Nodes) Reset() {
 	*x = Nodes{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[15]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1151,7 @@ func (x *Nodes) String() string {
 func (*Nodes) ProtoMessage() {}
 
 func (x *Nodes) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[15]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1164,7 @@ func (x *Nodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nodes.ProtoReflect.Descriptor instead.
 func (*Nodes) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{15}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Nodes) GetRevision() uint64 {
@@ -1192,7 +1237,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[16]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1249,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[16]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1262,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{16}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Node) GetIndex() uint32 {
@@ -1363,7 +1408,7 @@ type Classes struct {
 
 func (x *Classes) Reset() {
 	*x = Classes{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[17]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1420,7 @@ func (x *Classes) String() string {
 func (*Classes) ProtoMessage() {}
 
 func (x *Classes) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[17]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1433,7 @@ func (x *Classes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Classes.ProtoReflect.Descriptor instead.
 func (*Classes) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{17}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Classes) GetAdd() []*Class {
@@ -1416,7 +1461,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[18]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1473,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[18]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1486,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Class) GetId() uint32 {
@@ -1477,7 +1522,7 @@ type CompileRequest struct {
 
 func (x *CompileRequest) Reset() {
 	*x = CompileRequest{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[19]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1534,7 @@ func (x *CompileRequest) String() string {
 func (*CompileRequest) ProtoMessage() {}
 
 func (x *CompileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[19]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1547,7 @@ func (x *CompileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompileRequest.ProtoReflect.Descriptor instead.
 func (*CompileRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{19}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CompileRequest) GetJobType() string {
@@ -1536,7 +1581,7 @@ type Jobs struct {
 
 func (x *Jobs) Reset() {
 	*x = Jobs{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[20]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1593,7 @@ func (x *Jobs) String() string {
 func (*Jobs) ProtoMessage() {}
 
 func (x *Jobs) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[20]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1606,7 @@ func (x *Jobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jobs.ProtoReflect.Descriptor instead.
 func (*Jobs) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{20}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Jobs) GetAdd() []*Job {
@@ -1587,13 +1632,14 @@ type Job struct {
 	Count         int64                  `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
 	Labels        map[string]string      `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	SettingsJson  string                 `protobuf:"bytes,6,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"`
+	CreatedUnixNs int64                  `protobuf:"varint,7,opt,name=created_unix_ns,json=createdUnixNs,proto3" json:"created_unix_ns,omitempty"` // when it was first submitted, by the daemon's wall clock; 0: not told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[21]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1651,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[21]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1664,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{21}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Job) GetName() string {
@@ -1663,6 +1709,13 @@ func (x *Job) GetSettingsJson() string {
 	return ""
 }
 
+func (x *Job) GetCreatedUnixNs() int64 {
+	if x != nil {
+		return x.CreatedUnixNs
+	}
+	return 0
+}
+
 type Question struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1677,7 +1730,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[22]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1742,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[22]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1755,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{22}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Question) GetId() uint64 {
@@ -1762,7 +1815,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[23]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1827,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[23]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1840,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{23}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Cancel) GetQuestion() uint64 {
@@ -1810,7 +1863,7 @@ type DrainQuestion struct {
 
 func (x *DrainQuestion) Reset() {
 	*x = DrainQuestion{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[24]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1875,7 @@ func (x *DrainQuestion) String() string {
 func (*DrainQuestion) ProtoMessage() {}
 
 func (x *DrainQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[24]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1888,7 @@ func (x *DrainQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainQuestion.ProtoReflect.Descriptor instead.
 func (*DrainQuestion) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{24}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DrainQuestion) GetRevision() uint64 {
@@ -1892,7 +1945,7 @@ type DrainTask struct {
 
 func (x *DrainTask) Reset() {
 	*x = DrainTask{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[25]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +1957,7 @@ func (x *DrainTask) String() string {
 func (*DrainTask) ProtoMessage() {}
 
 func (x *DrainTask) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[25]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +1970,7 @@ func (x *DrainTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainTask.ProtoReflect.Descriptor instead.
 func (*DrainTask) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{25}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DrainTask) GetId() string {
@@ -2009,7 +2062,7 @@ type TrialQuestion struct {
 
 func (x *TrialQuestion) Reset() {
 	*x = TrialQuestion{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[26]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2074,7 @@ func (x *TrialQuestion) String() string {
 func (*TrialQuestion) ProtoMessage() {}
 
 func (x *TrialQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[26]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2034,7 +2087,7 @@ func (x *TrialQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrialQuestion.ProtoReflect.Descriptor instead.
 func (*TrialQuestion) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{26}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TrialQuestion) GetClasses() []*Class {
@@ -2075,7 +2128,7 @@ type FromPlugin struct {
 
 func (x *FromPlugin) Reset() {
 	*x = FromPlugin{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[27]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2140,7 @@ func (x *FromPlugin) String() string {
 func (*FromPlugin) ProtoMessage() {}
 
 func (x *FromPlugin) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[27]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2153,7 @@ func (x *FromPlugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromPlugin.ProtoReflect.Descriptor instead.
 func (*FromPlugin) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{27}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FromPlugin) GetMessage() isFromPlugin_Message {
@@ -2213,7 +2266,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[28]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2278,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[28]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2291,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{28}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Ready) GetProtocol() uint32 {
@@ -2263,7 +2316,7 @@ type Applied struct {
 
 func (x *Applied) Reset() {
 	*x = Applied{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[29]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2328,7 @@ func (x *Applied) String() string {
 func (*Applied) ProtoMessage() {}
 
 func (x *Applied) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[29]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2341,7 @@ func (x *Applied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Applied.ProtoReflect.Descriptor instead.
 func (*Applied) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{29}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Applied) GetRevision() uint64 {
@@ -2324,7 +2377,7 @@ type Verdicts struct {
 
 func (x *Verdicts) Reset() {
 	*x = Verdicts{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[30]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2389,7 @@ func (x *Verdicts) String() string {
 func (*Verdicts) ProtoMessage() {}
 
 func (x *Verdicts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[30]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2402,7 @@ func (x *Verdicts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdicts.ProtoReflect.Descriptor instead.
 func (*Verdicts) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{30}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Verdicts) GetRevision() uint64 {
@@ -2387,7 +2440,7 @@ type ClassVerdict struct {
 
 func (x *ClassVerdict) Reset() {
 	*x = ClassVerdict{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[31]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2452,7 @@ func (x *ClassVerdict) String() string {
 func (*ClassVerdict) ProtoMessage() {}
 
 func (x *ClassVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[31]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2465,7 @@ func (x *ClassVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassVerdict.ProtoReflect.Descriptor instead.
 func (*ClassVerdict) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{31}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClassVerdict) GetClass() uint32 {
@@ -2530,7 +2583,7 @@ type Indifferent struct {
 
 func (x *Indifferent) Reset() {
 	*x = Indifferent{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[32]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2595,7 @@ func (x *Indifferent) String() string {
 func (*Indifferent) ProtoMessage() {}
 
 func (x *Indifferent) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[32]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2608,7 @@ func (x *Indifferent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Indifferent.ProtoReflect.Descriptor instead.
 func (*Indifferent) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{32}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{33}
 }
 
 type FullVerdict struct {
@@ -2572,7 +2625,7 @@ type FullVerdict struct {
 
 func (x *FullVerdict) Reset() {
 	*x = FullVerdict{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[33]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2637,7 @@ func (x *FullVerdict) String() string {
 func (*FullVerdict) ProtoMessage() {}
 
 func (x *FullVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[33]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2650,7 @@ func (x *FullVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FullVerdict.ProtoReflect.Descriptor instead.
 func (*FullVerdict) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{33}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FullVerdict) GetAllowed() []byte {
@@ -2656,7 +2709,7 @@ type FlipVerdict struct {
 
 func (x *FlipVerdict) Reset() {
 	*x = FlipVerdict{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[34]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2668,7 +2721,7 @@ func (x *FlipVerdict) String() string {
 func (*FlipVerdict) ProtoMessage() {}
 
 func (x *FlipVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[34]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2681,7 +2734,7 @@ func (x *FlipVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlipVerdict.ProtoReflect.Descriptor instead.
 func (*FlipVerdict) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{34}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FlipVerdict) GetRejections() []*Rejection {
@@ -2724,7 +2777,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[35]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +2789,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[35]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +2802,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{35}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Rejection) GetCode() string {
@@ -2798,7 +2851,7 @@ type Slots struct {
 
 func (x *Slots) Reset() {
 	*x = Slots{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[36]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2810,7 +2863,7 @@ func (x *Slots) String() string {
 func (*Slots) ProtoMessage() {}
 
 func (x *Slots) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[36]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2823,7 +2876,7 @@ func (x *Slots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slots.ProtoReflect.Descriptor instead.
 func (*Slots) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{36}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Slots) GetRevision() uint64 {
@@ -2908,7 +2961,7 @@ type Slot struct {
 
 func (x *Slot) Reset() {
 	*x = Slot{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[37]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2920,7 +2973,7 @@ func (x *Slot) String() string {
 func (*Slot) ProtoMessage() {}
 
 func (x *Slot) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[37]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2933,7 +2986,7 @@ func (x *Slot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slot.ProtoReflect.Descriptor instead.
 func (*Slot) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{37}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Slot) GetKey() string {
@@ -2977,7 +3030,7 @@ type Stall struct {
 
 func (x *Stall) Reset() {
 	*x = Stall{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[38]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2989,7 +3042,7 @@ func (x *Stall) String() string {
 func (*Stall) ProtoMessage() {}
 
 func (x *Stall) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[38]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3002,7 +3055,7 @@ func (x *Stall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stall.ProtoReflect.Descriptor instead.
 func (*Stall) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{38}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Stall) GetCode() string {
@@ -3052,7 +3105,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[39]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3117,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[39]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3130,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{39}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Failure) GetKind() string {
@@ -3110,7 +3163,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[40]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3122,7 +3175,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[40]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3135,7 +3188,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{40}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Answer) GetQuestion() uint64 {
@@ -3220,7 +3273,7 @@ type DrainAnswer struct {
 
 func (x *DrainAnswer) Reset() {
 	*x = DrainAnswer{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[41]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3285,7 @@ func (x *DrainAnswer) String() string {
 func (*DrainAnswer) ProtoMessage() {}
 
 func (x *DrainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[41]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3298,7 @@ func (x *DrainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainAnswer.ProtoReflect.Descriptor instead.
 func (*DrainAnswer) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{41}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DrainAnswer) GetRevision() uint64 {
@@ -3289,7 +3342,7 @@ type Transition struct {
 
 func (x *Transition) Reset() {
 	*x = Transition{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[42]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3354,7 @@ func (x *Transition) String() string {
 func (*Transition) ProtoMessage() {}
 
 func (x *Transition) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[42]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3367,7 @@ func (x *Transition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transition.ProtoReflect.Descriptor instead.
 func (*Transition) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{42}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Transition) GetTask() string {
@@ -3362,7 +3415,7 @@ type Kept struct {
 
 func (x *Kept) Reset() {
 	*x = Kept{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[43]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3374,7 +3427,7 @@ func (x *Kept) String() string {
 func (*Kept) ProtoMessage() {}
 
 func (x *Kept) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[43]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3387,7 +3440,7 @@ func (x *Kept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kept.ProtoReflect.Descriptor instead.
 func (*Kept) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{43}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Kept) GetTask() string {
@@ -3413,7 +3466,7 @@ type TrialAnswer struct {
 
 func (x *TrialAnswer) Reset() {
 	*x = TrialAnswer{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[44]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +3478,7 @@ func (x *TrialAnswer) String() string {
 func (*TrialAnswer) ProtoMessage() {}
 
 func (x *TrialAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[44]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +3491,7 @@ func (x *TrialAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrialAnswer.ProtoReflect.Descriptor instead.
 func (*TrialAnswer) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{44}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TrialAnswer) GetClasses() []*ClassVerdict {
@@ -3459,7 +3512,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[45]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3471,7 +3524,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[45]
+	mi := &file_setpoint_plugin_v1_plugin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3484,7 +3537,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{45}
+	return file_setpoint_plugin_v1_plugin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Problem) GetCode() string {
@@ -3561,7 +3614,9 @@ const file_setpoint_plugin_v1_plugin_proto_rawDesc = "" +
 	"\vconfig_json\x18\x01 \x01(\tR\n" +
 	"configJson\"U\n" +
 	"\x11ConfigureResponse\x12@\n" +
-	"\vdiagnostics\x18\x01 \x03(\v2\x1e.setpoint.plugin.v1.DiagnosticR\vdiagnostics\"(\n" +
+	"\vdiagnostics\x18\x01 \x03(\v2\x1e.setpoint.plugin.v1.DiagnosticR\vdiagnostics\"#\n" +
+	"\tCallError\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"(\n" +
 	"\vStopRequest\x12\x19\n" +
 	"\bgrace_ns\x18\x01 \x01(\x03R\agraceNs\"\x0e\n" +
 	"\fStopResponse\"\xd6\x02\n" +
@@ -3629,14 +3684,15 @@ const file_setpoint_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"I\n" +
 	"\x04Jobs\x12)\n" +
 	"\x03add\x18\x01 \x03(\v2\x17.setpoint.plugin.v1.JobR\x03add\x12\x16\n" +
-	"\x06remove\x18\x02 \x03(\tR\x06remove\"\xfc\x01\n" +
+	"\x06remove\x18\x02 \x03(\tR\x06remove\"\xa4\x02\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04type\x18\x03 \x01(\tR\x04type\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\x03R\x05count\x12;\n" +
 	"\x06labels\x18\x05 \x03(\v2#.setpoint.plugin.v1.Job.LabelsEntryR\x06labels\x12#\n" +
-	"\rsettings_json\x18\x06 \x01(\tR\fsettingsJson\x1a9\n" +
+	"\rsettings_json\x18\x06 \x01(\tR\fsettingsJson\x12&\n" +
+	"\x0fcreated_unix_ns\x18\a \x01(\x03R\rcreatedUnixNs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x97\x01\n" +
@@ -3796,7 +3852,7 @@ func file_setpoint_plugin_v1_plugin_proto_rawDescGZIP() []byte {
 	return file_setpoint_plugin_v1_plugin_proto_rawDescData
 }
 
-var file_setpoint_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_setpoint_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_setpoint_plugin_v1_plugin_proto_goTypes = []any{
 	(*DescribeRequest)(nil),   // 0: setpoint.plugin.v1.DescribeRequest
 	(*DescribeResponse)(nil),  // 1: setpoint.plugin.v1.DescribeResponse
@@ -3809,45 +3865,46 @@ var file_setpoint_plugin_v1_plugin_proto_goTypes = []any{
 	(*ValidateResponse)(nil),  // 8: setpoint.plugin.v1.ValidateResponse
 	(*ConfigureRequest)(nil),  // 9: setpoint.plugin.v1.ConfigureRequest
 	(*ConfigureResponse)(nil), // 10: setpoint.plugin.v1.ConfigureResponse
-	(*StopRequest)(nil),       // 11: setpoint.plugin.v1.StopRequest
-	(*StopResponse)(nil),      // 12: setpoint.plugin.v1.StopResponse
-	(*FromCore)(nil),          // 13: setpoint.plugin.v1.FromCore
-	(*Hello)(nil),             // 14: setpoint.plugin.v1.Hello
-	(*Nodes)(nil),             // 15: setpoint.plugin.v1.Nodes
-	(*Node)(nil),              // 16: setpoint.plugin.v1.Node
-	(*Classes)(nil),           // 17: setpoint.plugin.v1.Classes
-	(*Class)(nil),             // 18: setpoint.plugin.v1.Class
-	(*CompileRequest)(nil),    // 19: setpoint.plugin.v1.CompileRequest
-	(*Jobs)(nil),              // 20: setpoint.plugin.v1.Jobs
-	(*Job)(nil),               // 21: setpoint.plugin.v1.Job
-	(*Question)(nil),          // 22: setpoint.plugin.v1.Question
-	(*Cancel)(nil),            // 23: setpoint.plugin.v1.Cancel
-	(*DrainQuestion)(nil),     // 24: setpoint.plugin.v1.DrainQuestion
-	(*DrainTask)(nil),         // 25: setpoint.plugin.v1.DrainTask
-	(*TrialQuestion)(nil),     // 26: setpoint.plugin.v1.TrialQuestion
-	(*FromPlugin)(nil),        // 27: setpoint.plugin.v1.FromPlugin
-	(*Ready)(nil),             // 28: setpoint.plugin.v1.Ready
-	(*Applied)(nil),           // 29: setpoint.plugin.v1.Applied
-	(*Verdicts)(nil),          // 30: setpoint.plugin.v1.Verdicts
-	(*ClassVerdict)(nil),      // 31: setpoint.plugin.v1.ClassVerdict
-	(*Indifferent)(nil),       // 32: setpoint.plugin.v1.Indifferent
-	(*FullVerdict)(nil),       // 33: setpoint.plugin.v1.FullVerdict
-	(*FlipVerdict)(nil),       // 34: setpoint.plugin.v1.FlipVerdict
-	(*Rejection)(nil),         // 35: setpoint.plugin.v1.Rejection
-	(*Slots)(nil),             // 36: setpoint.plugin.v1.Slots
-	(*Slot)(nil),              // 37: setpoint.plugin.v1.Slot
-	(*Stall)(nil),             // 38: setpoint.plugin.v1.Stall
-	(*Failure)(nil),           // 39: setpoint.plugin.v1.Failure
-	(*Answer)(nil),            // 40: setpoint.plugin.v1.Answer
-	(*DrainAnswer)(nil),       // 41: setpoint.plugin.v1.DrainAnswer
-	(*Transition)(nil),        // 42: setpoint.plugin.v1.Transition
-	(*Kept)(nil),              // 43: setpoint.plugin.v1.Kept
-	(*TrialAnswer)(nil),       // 44: setpoint.plugin.v1.TrialAnswer
-	(*Problem)(nil),           // 45: setpoint.plugin.v1.Problem
-	nil,                       // 46: setpoint.plugin.v1.Node.UnitsEntry
-	nil,                       // 47: setpoint.plugin.v1.CompileRequest.LabelsEntry
-	nil,                       // 48: setpoint.plugin.v1.Job.LabelsEntry
-	nil,                       // 49: setpoint.plugin.v1.DrainTask.LabelsEntry
+	(*CallError)(nil),         // 11: setpoint.plugin.v1.CallError
+	(*StopRequest)(nil),       // 12: setpoint.plugin.v1.StopRequest
+	(*StopResponse)(nil),      // 13: setpoint.plugin.v1.StopResponse
+	(*FromCore)(nil),          // 14: setpoint.plugin.v1.FromCore
+	(*Hello)(nil),             // 15: setpoint.plugin.v1.Hello
+	(*Nodes)(nil),             // 16: setpoint.plugin.v1.Nodes
+	(*Node)(nil),              // 17: setpoint.plugin.v1.Node
+	(*Classes)(nil),           // 18: setpoint.plugin.v1.Classes
+	(*Class)(nil),             // 19: setpoint.plugin.v1.Class
+	(*CompileRequest)(nil),    // 20: setpoint.plugin.v1.CompileRequest
+	(*Jobs)(nil),              // 21: setpoint.plugin.v1.Jobs
+	(*Job)(nil),               // 22: setpoint.plugin.v1.Job
+	(*Question)(nil),          // 23: setpoint.plugin.v1.Question
+	(*Cancel)(nil),            // 24: setpoint.plugin.v1.Cancel
+	(*DrainQuestion)(nil),     // 25: setpoint.plugin.v1.DrainQuestion
+	(*DrainTask)(nil),         // 26: setpoint.plugin.v1.DrainTask
+	(*TrialQuestion)(nil),     // 27: setpoint.plugin.v1.TrialQuestion
+	(*FromPlugin)(nil),        // 28: setpoint.plugin.v1.FromPlugin
+	(*Ready)(nil),             // 29: setpoint.plugin.v1.Ready
+	(*Applied)(nil),           // 30: setpoint.plugin.v1.Applied
+	(*Verdicts)(nil),          // 31: setpoint.plugin.v1.Verdicts
+	(*ClassVerdict)(nil),      // 32: setpoint.plugin.v1.ClassVerdict
+	(*Indifferent)(nil),       // 33: setpoint.plugin.v1.Indifferent
+	(*FullVerdict)(nil),       // 34: setpoint.plugin.v1.FullVerdict
+	(*FlipVerdict)(nil),       // 35: setpoint.plugin.v1.FlipVerdict
+	(*Rejection)(nil),         // 36: setpoint.plugin.v1.Rejection
+	(*Slots)(nil),             // 37: setpoint.plugin.v1.Slots
+	(*Slot)(nil),              // 38: setpoint.plugin.v1.Slot
+	(*Stall)(nil),             // 39: setpoint.plugin.v1.Stall
+	(*Failure)(nil),           // 40: setpoint.plugin.v1.Failure
+	(*Answer)(nil),            // 41: setpoint.plugin.v1.Answer
+	(*DrainAnswer)(nil),       // 42: setpoint.plugin.v1.DrainAnswer
+	(*Transition)(nil),        // 43: setpoint.plugin.v1.Transition
+	(*Kept)(nil),              // 44: setpoint.plugin.v1.Kept
+	(*TrialAnswer)(nil),       // 45: setpoint.plugin.v1.TrialAnswer
+	(*Problem)(nil),           // 46: setpoint.plugin.v1.Problem
+	nil,                       // 47: setpoint.plugin.v1.Node.UnitsEntry
+	nil,                       // 48: setpoint.plugin.v1.CompileRequest.LabelsEntry
+	nil,                       // 49: setpoint.plugin.v1.Job.LabelsEntry
+	nil,                       // 50: setpoint.plugin.v1.DrainTask.LabelsEntry
 }
 var file_setpoint_plugin_v1_plugin_proto_depIdxs = []int32{
 	2,  // 0: setpoint.plugin.v1.DescribeResponse.config:type_name -> setpoint.plugin.v1.Schema
@@ -3856,63 +3913,63 @@ var file_setpoint_plugin_v1_plugin_proto_depIdxs = []int32{
 	4,  // 3: setpoint.plugin.v1.Schema.blocks:type_name -> setpoint.plugin.v1.NestedBlock
 	2,  // 4: setpoint.plugin.v1.NestedBlock.block:type_name -> setpoint.plugin.v1.Schema
 	6,  // 5: setpoint.plugin.v1.Diagnostic.path:type_name -> setpoint.plugin.v1.PathStep
-	19, // 6: setpoint.plugin.v1.ValidateRequest.job:type_name -> setpoint.plugin.v1.CompileRequest
+	20, // 6: setpoint.plugin.v1.ValidateRequest.job:type_name -> setpoint.plugin.v1.CompileRequest
 	5,  // 7: setpoint.plugin.v1.ValidateResponse.diagnostics:type_name -> setpoint.plugin.v1.Diagnostic
 	5,  // 8: setpoint.plugin.v1.ConfigureResponse.diagnostics:type_name -> setpoint.plugin.v1.Diagnostic
-	14, // 9: setpoint.plugin.v1.FromCore.hello:type_name -> setpoint.plugin.v1.Hello
-	15, // 10: setpoint.plugin.v1.FromCore.nodes:type_name -> setpoint.plugin.v1.Nodes
-	17, // 11: setpoint.plugin.v1.FromCore.classes:type_name -> setpoint.plugin.v1.Classes
-	20, // 12: setpoint.plugin.v1.FromCore.jobs:type_name -> setpoint.plugin.v1.Jobs
-	22, // 13: setpoint.plugin.v1.FromCore.question:type_name -> setpoint.plugin.v1.Question
-	23, // 14: setpoint.plugin.v1.FromCore.cancel:type_name -> setpoint.plugin.v1.Cancel
-	16, // 15: setpoint.plugin.v1.Nodes.upsert:type_name -> setpoint.plugin.v1.Node
-	46, // 16: setpoint.plugin.v1.Node.units:type_name -> setpoint.plugin.v1.Node.UnitsEntry
-	18, // 17: setpoint.plugin.v1.Classes.add:type_name -> setpoint.plugin.v1.Class
-	19, // 18: setpoint.plugin.v1.Class.request:type_name -> setpoint.plugin.v1.CompileRequest
-	47, // 19: setpoint.plugin.v1.CompileRequest.labels:type_name -> setpoint.plugin.v1.CompileRequest.LabelsEntry
-	21, // 20: setpoint.plugin.v1.Jobs.add:type_name -> setpoint.plugin.v1.Job
-	48, // 21: setpoint.plugin.v1.Job.labels:type_name -> setpoint.plugin.v1.Job.LabelsEntry
-	24, // 22: setpoint.plugin.v1.Question.drain:type_name -> setpoint.plugin.v1.DrainQuestion
-	26, // 23: setpoint.plugin.v1.Question.trial:type_name -> setpoint.plugin.v1.TrialQuestion
-	25, // 24: setpoint.plugin.v1.DrainQuestion.tasks:type_name -> setpoint.plugin.v1.DrainTask
-	49, // 25: setpoint.plugin.v1.DrainTask.labels:type_name -> setpoint.plugin.v1.DrainTask.LabelsEntry
-	18, // 26: setpoint.plugin.v1.TrialQuestion.classes:type_name -> setpoint.plugin.v1.Class
-	16, // 27: setpoint.plugin.v1.TrialQuestion.nodes:type_name -> setpoint.plugin.v1.Node
-	28, // 28: setpoint.plugin.v1.FromPlugin.ready:type_name -> setpoint.plugin.v1.Ready
-	29, // 29: setpoint.plugin.v1.FromPlugin.applied:type_name -> setpoint.plugin.v1.Applied
-	30, // 30: setpoint.plugin.v1.FromPlugin.verdicts:type_name -> setpoint.plugin.v1.Verdicts
-	36, // 31: setpoint.plugin.v1.FromPlugin.slots:type_name -> setpoint.plugin.v1.Slots
-	40, // 32: setpoint.plugin.v1.FromPlugin.answer:type_name -> setpoint.plugin.v1.Answer
-	45, // 33: setpoint.plugin.v1.FromPlugin.problem:type_name -> setpoint.plugin.v1.Problem
-	31, // 34: setpoint.plugin.v1.Verdicts.classes:type_name -> setpoint.plugin.v1.ClassVerdict
-	33, // 35: setpoint.plugin.v1.ClassVerdict.full:type_name -> setpoint.plugin.v1.FullVerdict
-	34, // 36: setpoint.plugin.v1.ClassVerdict.flips:type_name -> setpoint.plugin.v1.FlipVerdict
-	32, // 37: setpoint.plugin.v1.ClassVerdict.indifferent:type_name -> setpoint.plugin.v1.Indifferent
-	38, // 38: setpoint.plugin.v1.ClassVerdict.stall:type_name -> setpoint.plugin.v1.Stall
-	39, // 39: setpoint.plugin.v1.ClassVerdict.failure:type_name -> setpoint.plugin.v1.Failure
-	35, // 40: setpoint.plugin.v1.FullVerdict.rejections:type_name -> setpoint.plugin.v1.Rejection
-	35, // 41: setpoint.plugin.v1.FlipVerdict.rejections:type_name -> setpoint.plugin.v1.Rejection
-	37, // 42: setpoint.plugin.v1.Slots.upsert:type_name -> setpoint.plugin.v1.Slot
-	38, // 43: setpoint.plugin.v1.Slots.stall:type_name -> setpoint.plugin.v1.Stall
-	39, // 44: setpoint.plugin.v1.Slots.failure:type_name -> setpoint.plugin.v1.Failure
-	38, // 45: setpoint.plugin.v1.Slot.stall:type_name -> setpoint.plugin.v1.Stall
-	41, // 46: setpoint.plugin.v1.Answer.drain:type_name -> setpoint.plugin.v1.DrainAnswer
-	44, // 47: setpoint.plugin.v1.Answer.trial:type_name -> setpoint.plugin.v1.TrialAnswer
-	39, // 48: setpoint.plugin.v1.Answer.failure:type_name -> setpoint.plugin.v1.Failure
-	42, // 49: setpoint.plugin.v1.DrainAnswer.transitions:type_name -> setpoint.plugin.v1.Transition
-	43, // 50: setpoint.plugin.v1.DrainAnswer.kept:type_name -> setpoint.plugin.v1.Kept
-	38, // 51: setpoint.plugin.v1.Kept.stall:type_name -> setpoint.plugin.v1.Stall
-	31, // 52: setpoint.plugin.v1.TrialAnswer.classes:type_name -> setpoint.plugin.v1.ClassVerdict
+	15, // 9: setpoint.plugin.v1.FromCore.hello:type_name -> setpoint.plugin.v1.Hello
+	16, // 10: setpoint.plugin.v1.FromCore.nodes:type_name -> setpoint.plugin.v1.Nodes
+	18, // 11: setpoint.plugin.v1.FromCore.classes:type_name -> setpoint.plugin.v1.Classes
+	21, // 12: setpoint.plugin.v1.FromCore.jobs:type_name -> setpoint.plugin.v1.Jobs
+	23, // 13: setpoint.plugin.v1.FromCore.question:type_name -> setpoint.plugin.v1.Question
+	24, // 14: setpoint.plugin.v1.FromCore.cancel:type_name -> setpoint.plugin.v1.Cancel
+	17, // 15: setpoint.plugin.v1.Nodes.upsert:type_name -> setpoint.plugin.v1.Node
+	47, // 16: setpoint.plugin.v1.Node.units:type_name -> setpoint.plugin.v1.Node.UnitsEntry
+	19, // 17: setpoint.plugin.v1.Classes.add:type_name -> setpoint.plugin.v1.Class
+	20, // 18: setpoint.plugin.v1.Class.request:type_name -> setpoint.plugin.v1.CompileRequest
+	48, // 19: setpoint.plugin.v1.CompileRequest.labels:type_name -> setpoint.plugin.v1.CompileRequest.LabelsEntry
+	22, // 20: setpoint.plugin.v1.Jobs.add:type_name -> setpoint.plugin.v1.Job
+	49, // 21: setpoint.plugin.v1.Job.labels:type_name -> setpoint.plugin.v1.Job.LabelsEntry
+	25, // 22: setpoint.plugin.v1.Question.drain:type_name -> setpoint.plugin.v1.DrainQuestion
+	27, // 23: setpoint.plugin.v1.Question.trial:type_name -> setpoint.plugin.v1.TrialQuestion
+	26, // 24: setpoint.plugin.v1.DrainQuestion.tasks:type_name -> setpoint.plugin.v1.DrainTask
+	50, // 25: setpoint.plugin.v1.DrainTask.labels:type_name -> setpoint.plugin.v1.DrainTask.LabelsEntry
+	19, // 26: setpoint.plugin.v1.TrialQuestion.classes:type_name -> setpoint.plugin.v1.Class
+	17, // 27: setpoint.plugin.v1.TrialQuestion.nodes:type_name -> setpoint.plugin.v1.Node
+	29, // 28: setpoint.plugin.v1.FromPlugin.ready:type_name -> setpoint.plugin.v1.Ready
+	30, // 29: setpoint.plugin.v1.FromPlugin.applied:type_name -> setpoint.plugin.v1.Applied
+	31, // 30: setpoint.plugin.v1.FromPlugin.verdicts:type_name -> setpoint.plugin.v1.Verdicts
+	37, // 31: setpoint.plugin.v1.FromPlugin.slots:type_name -> setpoint.plugin.v1.Slots
+	41, // 32: setpoint.plugin.v1.FromPlugin.answer:type_name -> setpoint.plugin.v1.Answer
+	46, // 33: setpoint.plugin.v1.FromPlugin.problem:type_name -> setpoint.plugin.v1.Problem
+	32, // 34: setpoint.plugin.v1.Verdicts.classes:type_name -> setpoint.plugin.v1.ClassVerdict
+	34, // 35: setpoint.plugin.v1.ClassVerdict.full:type_name -> setpoint.plugin.v1.FullVerdict
+	35, // 36: setpoint.plugin.v1.ClassVerdict.flips:type_name -> setpoint.plugin.v1.FlipVerdict
+	33, // 37: setpoint.plugin.v1.ClassVerdict.indifferent:type_name -> setpoint.plugin.v1.Indifferent
+	39, // 38: setpoint.plugin.v1.ClassVerdict.stall:type_name -> setpoint.plugin.v1.Stall
+	40, // 39: setpoint.plugin.v1.ClassVerdict.failure:type_name -> setpoint.plugin.v1.Failure
+	36, // 40: setpoint.plugin.v1.FullVerdict.rejections:type_name -> setpoint.plugin.v1.Rejection
+	36, // 41: setpoint.plugin.v1.FlipVerdict.rejections:type_name -> setpoint.plugin.v1.Rejection
+	38, // 42: setpoint.plugin.v1.Slots.upsert:type_name -> setpoint.plugin.v1.Slot
+	39, // 43: setpoint.plugin.v1.Slots.stall:type_name -> setpoint.plugin.v1.Stall
+	40, // 44: setpoint.plugin.v1.Slots.failure:type_name -> setpoint.plugin.v1.Failure
+	39, // 45: setpoint.plugin.v1.Slot.stall:type_name -> setpoint.plugin.v1.Stall
+	42, // 46: setpoint.plugin.v1.Answer.drain:type_name -> setpoint.plugin.v1.DrainAnswer
+	45, // 47: setpoint.plugin.v1.Answer.trial:type_name -> setpoint.plugin.v1.TrialAnswer
+	40, // 48: setpoint.plugin.v1.Answer.failure:type_name -> setpoint.plugin.v1.Failure
+	43, // 49: setpoint.plugin.v1.DrainAnswer.transitions:type_name -> setpoint.plugin.v1.Transition
+	44, // 50: setpoint.plugin.v1.DrainAnswer.kept:type_name -> setpoint.plugin.v1.Kept
+	39, // 51: setpoint.plugin.v1.Kept.stall:type_name -> setpoint.plugin.v1.Stall
+	32, // 52: setpoint.plugin.v1.TrialAnswer.classes:type_name -> setpoint.plugin.v1.ClassVerdict
 	0,  // 53: setpoint.plugin.v1.Plugin.Describe:input_type -> setpoint.plugin.v1.DescribeRequest
 	7,  // 54: setpoint.plugin.v1.Plugin.Validate:input_type -> setpoint.plugin.v1.ValidateRequest
 	9,  // 55: setpoint.plugin.v1.Plugin.Configure:input_type -> setpoint.plugin.v1.ConfigureRequest
-	13, // 56: setpoint.plugin.v1.Plugin.Session:input_type -> setpoint.plugin.v1.FromCore
-	11, // 57: setpoint.plugin.v1.Plugin.Stop:input_type -> setpoint.plugin.v1.StopRequest
+	14, // 56: setpoint.plugin.v1.Plugin.Session:input_type -> setpoint.plugin.v1.FromCore
+	12, // 57: setpoint.plugin.v1.Plugin.Stop:input_type -> setpoint.plugin.v1.StopRequest
 	1,  // 58: setpoint.plugin.v1.Plugin.Describe:output_type -> setpoint.plugin.v1.DescribeResponse
 	8,  // 59: setpoint.plugin.v1.Plugin.Validate:output_type -> setpoint.plugin.v1.ValidateResponse
 	10, // 60: setpoint.plugin.v1.Plugin.Configure:output_type -> setpoint.plugin.v1.ConfigureResponse
-	27, // 61: setpoint.plugin.v1.Plugin.Session:output_type -> setpoint.plugin.v1.FromPlugin
-	12, // 62: setpoint.plugin.v1.Plugin.Stop:output_type -> setpoint.plugin.v1.StopResponse
+	28, // 61: setpoint.plugin.v1.Plugin.Session:output_type -> setpoint.plugin.v1.FromPlugin
+	13, // 62: setpoint.plugin.v1.Plugin.Stop:output_type -> setpoint.plugin.v1.StopResponse
 	58, // [58:63] is the sub-list for method output_type
 	53, // [53:58] is the sub-list for method input_type
 	53, // [53:53] is the sub-list for extension type_name
@@ -3934,7 +3991,7 @@ func file_setpoint_plugin_v1_plugin_proto_init() {
 		(*ValidateRequest_ConfigJson)(nil),
 		(*ValidateRequest_JobJson)(nil),
 	}
-	file_setpoint_plugin_v1_plugin_proto_msgTypes[13].OneofWrappers = []any{
+	file_setpoint_plugin_v1_plugin_proto_msgTypes[14].OneofWrappers = []any{
 		(*FromCore_Hello)(nil),
 		(*FromCore_Nodes)(nil),
 		(*FromCore_Classes)(nil),
@@ -3942,11 +3999,11 @@ func file_setpoint_plugin_v1_plugin_proto_init() {
 		(*FromCore_Question)(nil),
 		(*FromCore_Cancel)(nil),
 	}
-	file_setpoint_plugin_v1_plugin_proto_msgTypes[22].OneofWrappers = []any{
+	file_setpoint_plugin_v1_plugin_proto_msgTypes[23].OneofWrappers = []any{
 		(*Question_Drain)(nil),
 		(*Question_Trial)(nil),
 	}
-	file_setpoint_plugin_v1_plugin_proto_msgTypes[27].OneofWrappers = []any{
+	file_setpoint_plugin_v1_plugin_proto_msgTypes[28].OneofWrappers = []any{
 		(*FromPlugin_Ready)(nil),
 		(*FromPlugin_Applied)(nil),
 		(*FromPlugin_Verdicts)(nil),
@@ -3954,14 +4011,14 @@ func file_setpoint_plugin_v1_plugin_proto_init() {
 		(*FromPlugin_Answer)(nil),
 		(*FromPlugin_Problem)(nil),
 	}
-	file_setpoint_plugin_v1_plugin_proto_msgTypes[31].OneofWrappers = []any{
+	file_setpoint_plugin_v1_plugin_proto_msgTypes[32].OneofWrappers = []any{
 		(*ClassVerdict_Full)(nil),
 		(*ClassVerdict_Flips)(nil),
 		(*ClassVerdict_Indifferent)(nil),
 		(*ClassVerdict_Stall)(nil),
 		(*ClassVerdict_Failure)(nil),
 	}
-	file_setpoint_plugin_v1_plugin_proto_msgTypes[40].OneofWrappers = []any{
+	file_setpoint_plugin_v1_plugin_proto_msgTypes[41].OneofWrappers = []any{
 		(*Answer_Drain)(nil),
 		(*Answer_Trial)(nil),
 		(*Answer_Failure)(nil),
@@ -3972,7 +4029,7 @@ func file_setpoint_plugin_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_plugin_v1_plugin_proto_rawDesc), len(file_setpoint_plugin_v1_plugin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
