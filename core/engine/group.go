@@ -88,6 +88,7 @@ func (e *Engine) placeGroup(g *group) place.Group {
 func (e *Engine) place(now cluster.Time) {
 	c := e.ledger.cluster()
 	var try []place.Group
+	stalled := map[string]bool{} // groups that were looked at and wait
 	for _, key := range slices.Sorted(maps.Keys(e.groups)) {
 		g := e.groups[key]
 		if !g.dirty && g.stands != nil && len(g.changed) == 0 && len(e.changedNodes) == 0 {
@@ -100,6 +101,8 @@ func (e *Engine) place(now cluster.Time) {
 		if pg := e.placeGroup(g); e.worthTrying(c, g, pg) {
 			pg.Tasks = g.sorted()
 			try = append(try, pg)
+		} else {
+			stalled[key] = true
 		}
 		g.dirty = false
 		clear(g.changed)
@@ -107,18 +110,39 @@ func (e *Engine) place(now cluster.Time) {
 	clear(e.changedNodes)
 	try = e.withinTurn(try)
 	if len(try) == 0 {
+		e.recount(stalled, nil)
 		return
 	}
 	r := place.Place(c, try)
 	for _, s := range r.Stalled {
-		g := e.groups[s.Key]
-		g.stands = &s.Standing
-		e.recordStanding(g)
+		e.groups[s.Key].stands = &s.Standing
+		stalled[s.Key] = true
 	}
+	var taken []int
 	for _, p := range r.Placements {
 		e.apply(cluster.AuthorPlace, cluster.SetPlacement{Task: p.Task, Placement: cluster.Placement{
 			Node: e.byIndex[p.Node], Since: now, Ports: p.Ports,
 		}})
+		taken = append(taken, p.Node)
+	}
+	slices.Sort(taken)
+	e.recount(stalled, slices.Compact(taken))
+}
+
+// recount records why groups stall, and looks again at nodes on which there is less room now: others that wait may be kept from them by another reason than
+// before.
+func (e *Engine) recount(stalled map[string]bool, nodes []int) {
+	c := e.ledger.cluster()
+	for _, key := range slices.Sorted(maps.Keys(e.groups)) {
+		g := e.groups[key]
+		if g.stands == nil || g.dirty || !stalled[key] && len(nodes) == 0 {
+			continue
+		}
+		if len(nodes) > 0 {
+			next := place.Recheck(c, e.placeGroup(g), *g.stands, nodes)
+			g.stands = &next
+		}
+		e.recordStanding(g)
 	}
 }
 
@@ -160,8 +184,7 @@ func (e *Engine) withinTurn(try []place.Group) []place.Group {
 	return try
 }
 
-// worthTrying reports whether the group should be placed now. If only some nodes changed, they alone are looked at; and if that changes nothing but the
-// counts, those are recorded.
+// worthTrying reports whether the group should be placed now. If only some nodes changed, they alone are looked at.
 func (e *Engine) worthTrying(c place.Cluster, g *group, pg place.Group) bool {
 	if g.dirty || g.stands == nil {
 		return true
@@ -175,11 +198,7 @@ func (e *Engine) worthTrying(c place.Cluster, g *group, pg place.Group) bool {
 	slices.Sort(changed)
 	next := place.Recheck(c, pg, *g.stands, slices.Compact(changed))
 	g.stands = &next
-	if next.Fits() {
-		return true
-	}
-	e.recordStanding(g)
-	return false
+	return next.Fits()
 }
 
 func (e *Engine) recordStanding(g *group) {

@@ -113,7 +113,7 @@ func (e *Engine) monitor(now cluster.Time) time.Duration {
 	e.applyAll(cluster.AuthorMonitor, r.Changes)
 	e.silence = r.Silence
 	for _, id := range r.Regrace {
-		e.agents[id].last = now
+		e.agents[id].grace = now
 	}
 	var stalls []cluster.Stall
 	if r.Stall != nil {
@@ -140,7 +140,7 @@ func (e *Engine) hearings() iter.Seq[monitor.Hearing] {
 	return func(yield func(monitor.Hearing) bool) {
 		for n := range e.work.Nodes() {
 			a := e.agents[n.ID]
-			if !yield(monitor.Hearing{Node: n, Last: a.last, Reported: a.reported, Confirmed: a.confirmed}) {
+			if !yield(monitor.Hearing{Node: n, Last: a.last, Grace: a.grace, Reported: a.reported, Confirmed: a.confirmed}) {
 				return
 			}
 		}

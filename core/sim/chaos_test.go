@@ -37,7 +37,10 @@ func play(t *testing.T, seed uint64) {
 	w.Run(time.Second)
 	for range 60 {
 		c.Move()
+		w.CheckLedger()
 		w.Run(time.Duration(1+seed%5) * 300 * time.Millisecond)
+		w.CheckLedger()
+		w.CheckReasons()
 		if len(w.Failures) > 0 {
 			t.Fatal(w.Failures[0])
 		}
@@ -55,6 +58,37 @@ func play(t *testing.T, seed uint64) {
 	if now := w.State().Revision; now != rev {
 		t.Errorf("a settled cluster went from revision %d to %d", rev, now)
 	}
+}
+
+// TestTheSameSeedPlaysTheSameGame commits the same changes at the same times.
+func TestTheSameSeedPlaysTheSameGame(t *testing.T) {
+	for seed := range uint64(10) {
+		first := ""
+		for range 3 {
+			w := sim.New(plugins()...)
+			game(w, seed+1)
+			if first == "" {
+				first = w.Digest
+			}
+			if w.Digest != first {
+				t.Errorf("seed %d: %s and %s", seed+1, first, w.Digest)
+			}
+		}
+	}
+}
+
+// game plays a short game.
+func game(w *sim.World, seed uint64) {
+	c := sim.NewChaos(w, seed)
+	for range 5 {
+		c.AddNode()
+	}
+	for range 40 {
+		c.Move()
+		w.Run(400 * time.Millisecond)
+	}
+	c.Peace()
+	w.Run(10 * time.Second)
 }
 
 const traceLines = 400

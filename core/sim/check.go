@@ -109,8 +109,9 @@ func (w *World) Settled() []string {
 	}
 	for j := range st.Jobs() {
 		out = append(out, w.settledJob(st, j)...)
+		out = append(out, settledUpdate(st, j)...)
 	}
-	return out
+	return append(out, leftBehind(st)...)
 }
 
 func (w *World) settledJob(st *engine.State, j *cluster.Job) []string {

@@ -32,6 +32,7 @@ type World struct {
 	Failures []string                // invariants that did not hold
 	returned map[cluster.TaskID]bool // tasks whose node was down at some time
 	Trace    []string                // what happened, for a failure's report; the last lines
+	Digest   string                  // of all changes that were committed, in their order
 }
 
 // New returns a world with the given plugins and no nodes.
@@ -123,6 +124,8 @@ func (w *World) step(more ...engine.Input) engine.Output {
 		w.store.commit(out.Turn.State, puts, deletes)
 		w.Engine.Publish(out.Turn)
 		w.checkTurn(out.Turn)
+		w.checkStalls(out.Turn)
+		w.digest(out.Turn)
 		for _, c := range out.Turn.Changes {
 			w.tracef("r%d %s %s", out.Turn.State.Revision, c.By, describe(c.Change))
 		}
