@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -303,6 +306,37 @@ func TestStalls(t *testing.T) {
 	if len(got) != 2 || got[0].Subject.ID != "web/3/9" || got[0].Facts.Nodes != 3 || got[0].Facts.Excluded[0].Count != 2 {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// TestStallsWatch has what waits change twice while somebody watches.
+func TestStallsWatch(t *testing.T) {
+	f := newFake(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	a := &app{in: strings.NewReader(""), out: writer, errOut: io.Discard, env: func(string) string { return "" }}
+	ended := make(chan int)
+	go func() { ended <- a.run(ctx, []string{"stalls", "--watch", "-o", "json", "--data-dir", string(f.dir)}) }()
+	lines := bufio.NewScanner(reader)
+	for i, want := range []int{0, 1, 0} {
+		if !lines.Scan() {
+			t.Fatal("the output ended")
+		}
+		var got []map[string]any
+		if err := json.Unmarshal(lines.Bytes(), &got); err != nil || len(got) != want {
+			t.Fatalf("line %d: %d stalls, %v; want %d", i, len(got), err, want)
+		}
+		if want == 0 {
+			f.wait(ssdStall())
+		} else {
+			f.wait()
+		}
+	}
+	cancel()
+	go func() { _, _ = io.Copy(io.Discard, reader) }()
+	if code := <-ended; code != exitDone {
+		t.Errorf("code %d", code)
+	}
+	_ = writer.Close()
 }
 
 func TestTaskWhy(t *testing.T) {

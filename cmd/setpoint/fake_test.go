@@ -31,7 +31,7 @@ type fakeServer struct {
 	runJob func(*apiv1.RunJobRequest) (*apiv1.JobResponse, error)
 	node   func() *apiv1.Node
 	tasks  func(*apiv1.ListTasksRequest) *apiv1.ListTasksResponse
-	stalls []*apiv1.Stall
+	stalls []*apiv1.Stall // guarded by mu once a command runs
 	why    *apiv1.WhyTaskResponse
 	events []*apiv1.WatchEventsResponse
 }
@@ -95,6 +95,13 @@ func (f *fakeServer) note(req any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, req)
+}
+
+// wait replaces what waits.
+func (f *fakeServer) wait(stalls ...*apiv1.Stall) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stalls = stalls
 }
 
 func (f *fakeServer) noted() []any {
@@ -205,6 +212,8 @@ func (f *fakeServer) DecommissionNode(_ context.Context, req *connect.Request[ap
 
 // ListStalls gives one stall a page.
 func (f *fakeServer) ListStalls(_ context.Context, req *connect.Request[apiv1.ListStallsRequest]) (*connect.Response[apiv1.ListStallsResponse], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	i := len(req.Msg.GetPageToken())
 	if i >= len(f.stalls) {
 		return respond(&apiv1.ListStallsResponse{}, nil)

@@ -162,7 +162,7 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, limit time.Du
 	progress.End()
 	switch {
 	case errors.Is(err, errTimeout):
-		a.writeOverdue(j, limit)
+		a.writeOverdue(ctx, s, j, limit)
 		return j, errShown(exitStalled)
 	case err != nil:
 		return j, err
@@ -235,10 +235,10 @@ func jobLine(j *apiv1.Job) string {
 }
 
 // writeOverdue says what a job waits for that did not become what was asked for in time.
-func (a *app) writeOverdue(j *apiv1.Job, limit time.Duration) {
+func (a *app) writeOverdue(ctx context.Context, s *server, j *apiv1.Job, limit time.Duration) {
 	style := a.style(a.errOut)
 	fmt.Fprintf(a.errOut, "Not done after %s: %s\n", limit.Round(100*time.Millisecond), jobLine(j))
-	writeStalls(a.errOut, style, time.Now(), j.GetStalls())
+	writeStalls(a.errOut, style, time.Now(), stallsOf(ctx, s, j))
 	hint := "It goes on; `setpoint job inspect %s` shows how it is.\n"
 	if len(j.GetStalls()) > 0 {
 		hint = "It goes on by itself once the cause is gone; `setpoint job why %s` shows each node with each reason.\n"
@@ -253,8 +253,16 @@ func (a *app) writeFailed(ctx context.Context, s *server, j *apiv1.Job, why stri
 	if all, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: j.GetName(), All: true}); err == nil {
 		a.writeTasks(a.errOut, style, badTasks(all))
 	}
-	writeStalls(a.errOut, style, time.Now(), j.GetStalls())
+	writeStalls(a.errOut, style, time.Now(), stallsOf(ctx, s, j))
 	fmt.Fprintf(a.errOut, "`setpoint task logs ID` shows what a task printed, `setpoint job inspect %s` how the job is.\n", j.GetName())
+}
+
+// stallsOf returns what a job waits for with amounts and nodes, or as it stands at the job if that cannot be had.
+func stallsOf(ctx context.Context, s *server, j *apiv1.Job) []*apiv1.Stall {
+	if stalls, err := listStalls(ctx, s, &apiv1.ListStallsRequest{Job: j.GetName()}); err == nil && len(stalls) > 0 {
+		return stalls
+	}
+	return j.GetStalls()
 }
 
 // badTasks returns the tasks that did not end well, newest first, a few of them.

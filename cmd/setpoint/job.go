@@ -89,7 +89,9 @@ func (a *app) jobInspect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(view.OfJob(res.GetJob()), func(w io.Writer, style console.Style) { writeJob(w, style, time.Now(), res.GetJob()) })
+			j := res.GetJob()
+			j.Stalls = stallsOf(cmd.Context(), s, j)
+			return a.print(view.OfJob(j), func(w io.Writer, style console.Style) { writeJob(w, style, time.Now(), j) })
 		},
 	}
 }
@@ -344,6 +346,7 @@ func (a *app) jobWhy() *cobra.Command {
 				return err
 			}
 			j := res.GetJob()
+			j.Stalls = stallsOf(cmd.Context(), s, j)
 			out := view.JobWhy{Job: j.GetName(), State: j.GetState(), Stalls: view.OfStalls(j.GetStalls()), Tasks: []view.Why{}}
 			for _, why := range whys {
 				out.Tasks = append(out.Tasks, view.OfWhy(why))

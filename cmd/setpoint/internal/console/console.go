@@ -19,6 +19,19 @@ func IsTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// columns returns how wide a terminal is, or 0.
+func columns(w any) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
 // Style writes text in colour, or as it is. The zero value uses no colour.
 type Style struct{ Color bool }
 

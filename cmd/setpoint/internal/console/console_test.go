@@ -100,13 +100,14 @@ func TestProgressWithoutTerminal(t *testing.T) {
 
 func TestProgressOnTerminal(t *testing.T) {
 	var out strings.Builder
-	p := &Progress{w: &out, terminal: true}
+	p := &Progress{w: &out, terminal: true, columns: 8}
 	p.Show("1 of 3")
 	p.Show("1 of 3")
 	p.Keep("note")
+	p.Show("12345678")
 	p.End()
 	p.End()
-	if want := "\r\x1b[K1 of 3" + "\r\x1b[Knote\n1 of 3" + "\r\x1b[K"; out.String() != want {
+	if want := "\r\x1b[K1 of 3" + "\r\x1b[Knote\n1 of 3" + "\r\x1b[K123456…" + "\r\x1b[K"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

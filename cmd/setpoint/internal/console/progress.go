@@ -9,16 +9,20 @@ import (
 type Progress struct {
 	w        io.Writer
 	terminal bool
+	columns  int // of the terminal; 0: unknown
 	shown    string
 }
 
 // NewProgress returns a progress display on w.
 func NewProgress(w io.Writer) *Progress {
-	return &Progress{w: w, terminal: IsTerminal(w)}
+	return &Progress{w: w, terminal: IsTerminal(w), columns: columns(w)}
 }
 
 // Show replaces the line, if it changed.
 func (p *Progress) Show(line string) {
+	if p.columns > 1 {
+		line = Shorten(line, p.columns-2) // a line that wraps could not be written anew
+	}
 	switch {
 	case line == p.shown:
 	case p.terminal:
