@@ -16,7 +16,7 @@ func (h *Host) CheckJob(ctx context.Context, spec *cluster.JobSpec) []cluster.Pr
 	found := make([][]cluster.Problem, len(spec.Plugins))
 	var asked sync.WaitGroup
 	for i, settings := range spec.Plugins {
-		s := h.supervisors[settings.Plugin]
+		s := h.supervisor(settings.Plugin)
 		if s == nil {
 			found[i] = []cluster.Problem{h.unknown(settings.Plugin)}
 			continue
@@ -34,11 +34,12 @@ func (h *Host) CheckJob(ctx context.Context, spec *cluster.JobSpec) []cluster.Pr
 func block(plugin string) string { return fmt.Sprintf("plugin[%q]", plugin) }
 
 func (h *Host) unknown(name string) cluster.Problem {
-	detail := "Configured are: " + strings.Join(h.order, ", ") + "."
-	if len(h.order) == 0 {
+	names := h.Names()
+	detail := "Configured are: " + strings.Join(names, ", ") + "."
+	if len(names) == 0 {
 		detail = "No plugin is configured."
 	}
-	if near := cluster.Suggest(name, h.order); near != "" {
+	if near := cluster.Suggest(name, names); near != "" {
 		detail = fmt.Sprintf("Did you mean %q? %s", near, detail)
 	}
 	return cluster.Problem{Path: block(name), Summary: "Unknown plugin", Detail: detail}
@@ -47,7 +48,7 @@ func (h *Host) unknown(name string) cluster.Problem {
 func (s *supervisor) checkJob(ctx context.Context, spec *cluster.JobSpec, settings string) []cluster.Problem {
 	serving, schema := s.current()
 	if serving != nil {
-		ctx, cancel := context.WithTimeout(ctx, s.plugin.Timeout)
+		ctx, cancel := context.WithTimeout(ctx, serving.plugin.Timeout)
 		defer cancel()
 		resp, err := serving.client.Validate(ctx, &pluginv1.ValidateRequest{
 			What: &pluginv1.ValidateRequest_JobJson{JobJson: settings},
@@ -63,7 +64,7 @@ func (s *supervisor) checkJob(ctx context.Context, spec *cluster.JobSpec, settin
 	}
 	var out []cluster.Problem
 	for _, d := range errorsOf(s.cfg.CheckSettings(schema, settings)) {
-		out = append(out, cluster.Problem{Path: pathText(block(s.plugin.Name), d.Path), Summary: d.Summary, Detail: d.Detail})
+		out = append(out, cluster.Problem{Path: pathText(block(s.name), d.Path), Summary: d.Summary, Detail: d.Detail})
 	}
 	return out
 }
@@ -72,7 +73,7 @@ func (s *supervisor) problems(from []*pluginv1.Diagnostic) []cluster.Problem {
 	var out []cluster.Problem
 	for _, d := range from[:min(len(from), maxDiagnostics)] {
 		if !d.GetWarning() {
-			out = append(out, cluster.Problem{Path: pathText(block(s.plugin.Name), d.GetPath()), Summary: clean(d.GetSummary()), Detail: clean(d.GetDetail())})
+			out = append(out, cluster.Problem{Path: pathText(block(s.name), d.GetPath()), Summary: clean(d.GetSummary()), Detail: clean(d.GetDetail())})
 		}
 	}
 	return out
@@ -92,16 +93,17 @@ func (v Validation) OK() bool { return v.Err == nil && len(errorsOf(v.Diagnostic
 // ValidateConfigs starts each plugin, asks it about its configuration without having it taken up, and ends it; in the order of the configuration. It needs no
 // Run and disturbs none.
 func (h *Host) ValidateConfigs(ctx context.Context) []Validation {
-	out := make([]Validation, len(h.order))
-	for i, name := range h.order {
-		out[i] = h.supervisors[name].validate(ctx)
+	all := h.all()
+	out := make([]Validation, len(all))
+	for i, s := range all {
+		out[i] = s.validate(ctx)
 	}
 	return out
 }
 
 func (s *supervisor) validate(ctx context.Context) Validation {
-	out := Validation{Plugin: s.plugin.Name}
-	i, err := start(ctx, s.cfg, &s.plugin)
+	out := Validation{Plugin: s.name}
+	i, err := start(ctx, s.cfg, s.settings())
 	if err != nil {
 		out.Err = err
 		return out
@@ -113,13 +115,13 @@ func (s *supervisor) validate(ctx context.Context) Validation {
 	if len(errorsOf(diags)) > 0 {
 		return out
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.plugin.StartTimeout)
+	ctx, cancel := context.WithTimeout(ctx, i.plugin.StartTimeout)
 	defer cancel()
 	resp, err := i.client.Validate(ctx, &pluginv1.ValidateRequest{What: &pluginv1.ValidateRequest_ConfigJson{ConfigJson: text}}, limited())
 	if err != nil {
 		out.Err = i.why(callFailure("validate", err))
 		return out
 	}
-	out.Diagnostics = append(out.Diagnostics, s.plugin.diagnosticsOf(resp.Diagnostics)...)
+	out.Diagnostics = append(out.Diagnostics, i.plugin.diagnosticsOf(resp.Diagnostics)...)
 	return out
 }

@@ -29,6 +29,9 @@ type Config struct {
 	Plugins   []Plugin
 	Restart   RestartPolicy // zero: DefaultRestartPolicy
 
+	// Rehearse asks the engine for all that a plugin would be asked if it began a session now. Nil: nothing can be reloaded, changed or compared.
+	Rehearse func(ctx context.Context, ask engine.Rehearse) (engine.Rehearsal, error)
+
 	// CheckSettings checks what a job says to a plugin against the schema which that plugin described, for while the plugin itself cannot be asked. Nil: it is
 	// accepted unseen then.
 	CheckSettings func(schema *pluginv1.Schema, settings string) []Diagnostic

@@ -38,7 +38,7 @@ func newSite(t *testing.T) *site {
 	names := []string{"constraint", "drain", "global"}
 	s := &site{t: t}
 	s.eng = engine.New(engine.Config{ClusterID: "test", Plugins: names, Heartbeat: time.Hour}, engine.NewState("test"), cluster.Time{})
-	cfg := Config{Launcher: newLauncher(t), Engine: s.eng, ClusterID: "test"}
+	cfg := Config{Launcher: newLauncher(t), Engine: s.eng, ClusterID: "test", Rehearse: s.rehearse}
 	for _, name := range names {
 		cfg.Plugins = append(cfg.Plugins, played(name))
 	}
@@ -58,6 +58,14 @@ func newSite(t *testing.T) *site {
 		}
 	})
 	return s
+}
+
+func (s *site) rehearse(ctx context.Context, ask engine.Rehearse) (engine.Rehearsal, error) {
+	v, err := s.eng.Do(ctx, "test", ask)
+	if err != nil {
+		return engine.Rehearsal{}, err
+	}
+	return v.(engine.Rehearsal), nil
 }
 
 func (s *site) do(op engine.Op) any {

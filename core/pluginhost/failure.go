@@ -42,8 +42,9 @@ var (
 	// ErrAway: the plugin does not serve now.
 	ErrAway = errors.New("plugin does not serve now")
 
-	errEngine  = errors.New("engine takes nothing")
-	errRestart = errors.New("restart was asked for")
+	errEngine   = errors.New("engine takes nothing")
+	errRestart  = errors.New("restart was asked for")
+	errReplaced = errors.New("another process serves from now on")
 )
 
 // failureOf returns err as what the engine and people are told. The text says what to do where that is known.

@@ -69,11 +69,14 @@ func (i *instance) describe(ctx context.Context, version string) error {
 func limited() grpc.CallOption { return grpc.MaxCallRecvMsgSize(maxAnswer) }
 
 // config decodes the plugin's block of the configuration by its schema.
-func (i *instance) config() (string, []Diagnostic) {
-	if i.plugin.ConfigJSON == nil {
+func (i *instance) config() (string, []Diagnostic) { return i.plugin.configText(i.about.config) }
+
+// configText decodes the plugin's block of the configuration by a schema.
+func (p *Plugin) configText(schema *pluginv1.Schema) (string, []Diagnostic) {
+	if p.ConfigJSON == nil {
 		return "{}", nil
 	}
-	text, diags := i.plugin.ConfigJSON(i.about.config)
+	text, diags := p.ConfigJSON(schema)
 	if text == "" {
 		text = "{}"
 	}

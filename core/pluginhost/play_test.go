@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
@@ -29,6 +30,14 @@ func play(mode string) {
 		sdk.Serve(global.New())
 	case "pool":
 		sdk.Serve(poolPlugin("pool"))
+	case "keeper":
+		p := drain.New()
+		p.Drainer = keeper{}
+		sdk.Serve(p)
+	case "contrary", "mute":
+		p := constraint.New()
+		p.Version, p.Filter = "9.9.9", otherFilter{p.Filter, mode == "mute"}
+		sdk.Serve(p)
 	case "deaf":
 		plugin.Serve(&plugin.ServeConfig{
 			HandshakeConfig: sdk.Handshake(), Plugins: plugin.PluginSet{sdk.PluginKey: rawPlugin{server: &liar{say: func(pluginv1.Plugin_SessionServer) error { select {} }}}},
@@ -49,6 +58,44 @@ func play(mode string) {
 		fmt.Fprintln(os.Stderr, "no licence found")
 		os.Exit(3)
 	}
+}
+
+// otherFilter is a filter that refuses node n2 besides, or one that never answers where the constraints name an ssd.
+type otherFilter struct {
+	sdk.Filter
+	mute bool
+}
+
+func (f otherFilter) Compile(ctx context.Context, req sdk.CompileRequest) (sdk.Matcher, error) {
+	if f.mute && strings.Contains(string(req.Settings), "ssd") {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	m, err := f.Filter.Compile(ctx, req)
+	if m == nil || err != nil || f.mute {
+		return m, err
+	}
+	return otherMatcher{m}, nil
+}
+
+// keeper is a drainer that keeps everything.
+type keeper struct{}
+
+func (keeper) Drain(_ context.Context, req sdk.DrainRequest) (sdk.DrainResponse, error) {
+	var out sdk.DrainResponse
+	for _, t := range req.Tasks {
+		out.Keep = append(out.Keep, sdk.Kept{Task: t.ID, Why: sdk.NewStall("precious", "it is precious")})
+	}
+	return out, nil
+}
+
+type otherMatcher struct{ sdk.Matcher }
+
+func (m otherMatcher) Match(n *cluster.Node) error {
+	if n.Spec.Name == "n2" {
+		return &sdk.Stall{Code: "full_moon", Detail: "moon is full"}
+	}
+	return m.Matcher.Match(n)
 }
 
 // poolSettings is what a job says to the pool plugin.

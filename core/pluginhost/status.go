@@ -34,9 +34,9 @@ type Latency struct {
 
 // Status returns how all plugins are, in the order of the configuration.
 func (h *Host) Status() []Status {
-	out := make([]Status, 0, len(h.order))
-	for _, name := range h.order {
-		out = append(out, h.supervisors[name].status())
+	var out []Status
+	for _, s := range h.all() {
+		out = append(out, s.status())
 	}
 	return out
 }
@@ -45,10 +45,13 @@ func (s *supervisor) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := Status{
-		Name: s.plugin.Name, PID: s.pid, Restarts: s.restarts.Failures(), LastError: s.lastError, NextTry: s.restarts.Next(), Path: s.plugin.Command.Path,
+		Name: s.name, PID: s.pid, Restarts: s.restarts.Failures(), LastError: s.lastError.text, NextTry: s.restarts.Next(), Path: s.plugin.Command.Path,
 		Digest: s.digest, Protocol: s.protocol, Classes: int(s.stats.classes.Load()), Jobs: int(s.stats.jobs.Load()), Latency: s.stats.latency(),
 	}
 	out.State, out.Since = s.restarts.State()
+	if s.serving != nil {
+		out.LastError = ""
+	}
 	if s.about != nil {
 		out.Version, out.SDK = s.about.version, s.about.sdk
 		out.Interfaces, out.JobTypes = slices.Clone(s.about.interfaces), slices.Clone(s.about.jobTypes)

@@ -13,7 +13,7 @@ import (
 // come in the order of the classes, and each stands for all nodes: no answer holds Flips. It fails with ErrUnknownPlugin, with ErrAway, or with what the
 // plugin says.
 func (h *Host) Trial(ctx context.Context, plugin string, classes []engine.Class, nodes []engine.IndexedNode) ([]engine.ClassVerdict, error) {
-	s := h.supervisors[plugin]
+	s := h.supervisor(plugin)
 	if s == nil {
 		return nil, fmt.Errorf("trial with plugin %s: %w", plugin, ErrUnknownPlugin)
 	}

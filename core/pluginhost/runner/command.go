@@ -38,8 +38,18 @@ type Command struct {
 	// SHA256 is what the executable must hash to. If set, a sealed copy of the file is hashed and run, so that not even a write
 	// into the file in between can change what runs. Nil: whatever is there is run, and its hash is only reported.
 	SHA256 []byte
+	// Lines is called with each line that the process writes, from several goroutines; it must not block. Nil: nobody wants them.
+	Lines func(Line)
 	// HandshakeTimeout limits the time from the start of the process to its first answer over gRPC; 5 s if zero.
 	HandshakeTimeout time.Duration
+}
+
+// Line is one line that a plugin process wrote.
+type Line struct {
+	At     time.Time
+	PID    int    // 0 if it is not known yet
+	Stream string // stdout or stderr
+	Text   string // escaped for display; what is hclog's JSON is made readable
 }
 
 // Builtin is the command that serves one of the plugins that are part of this executable. It runs the file that the host

@@ -54,6 +54,15 @@ func openExecutable(path string, pinned []byte) (*executable, error) {
 	return exe, nil
 }
 
+// DigestFile returns the sha256 of the executable at a path, or what is wrong with it.
+func DigestFile(path string) ([32]byte, error) {
+	exe, err := openExecutable(path, nil)
+	if err != nil {
+		return [32]byte{}, err
+	}
+	return exe.digest, exe.file.Close()
+}
+
 // openRegular opens a file that may be run, or says what is wrong with it.
 func openRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)

@@ -147,6 +147,9 @@ func (l *Launcher) newChild(cmd Command, proto Protocol) (*child, error) {
 		greeting: newGreeting(out, proto.supported()),
 		done:     make(chan struct{}),
 	}
+	if cmd.Lines != nil {
+		out.lines = func(stream, text string) { cmd.Lines(Line{At: time.Now(), PID: c.pid(), Stream: stream, Text: text}) }
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -27,7 +28,8 @@ const (
 // output takes what a plugin writes: lines for the log, the last lines of stderr, and the text of a panic. It trusts nothing in
 // it: a line may be no JSON, have values of any type, never end, or come a million times a second.
 type output struct {
-	log hclog.Logger
+	log   hclog.Logger
+	lines func(stream, text string) // also gets each line, readable; may be nil
 
 	mu      sync.Mutex // guards what follows
 	limit   limiter
@@ -40,8 +42,18 @@ func newOutput(log hclog.Logger) *output {
 	return &output{log: log, limit: limiter{perSecond: linesPerSec}}
 }
 
+// pass hands a line on to whoever keeps them.
+func (o *output) pass(stream, text string) {
+	if o.lines != nil {
+		o.lines(stream, text)
+	}
+}
+
 // stdoutLine logs a line that has no business on stdout.
 func (o *output) stdoutLine(message string, level hclog.Level, line []byte) {
+	if len(line) > 0 {
+		o.pass("stdout", printable(line, maxMessage))
+	}
 	if len(line) > 0 && o.admit() {
 		o.log.Log(level, message, "line", printable(line, maxMessage))
 	}
@@ -54,6 +66,11 @@ func (o *output) stderrLine(line []byte) {
 	}
 	entry, structured := parseEntry(line)
 	inPanic := o.keep(line, structured)
+	if structured {
+		o.pass("stderr", entry.String())
+	} else {
+		o.pass("stderr", printable(line, maxMessage))
+	}
 	if !o.admit() {
 		return
 	}
@@ -113,6 +130,20 @@ type entry struct {
 	level   hclog.Level
 	message string
 	pairs   []any
+}
+
+// String is the entry as people read it: [LEVEL] message: key=value.
+func (e entry) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[%s] %s", strings.ToUpper(e.level.String()), e.message)
+	for i := 0; i+1 < len(e.pairs); i += 2 {
+		sep := " "
+		if i == 0 {
+			sep = ": "
+		}
+		fmt.Fprintf(&b, "%s%v=%v", sep, e.pairs[i], e.pairs[i+1])
+	}
+	return printable(b.String(), maxMessage)
 }
 
 // parseEntry reads a line in hclog's JSON form. Whatever is not exactly of that form is not an entry, and is logged as text.
