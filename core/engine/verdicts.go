@@ -158,6 +158,9 @@ func (e *Engine) classChanged(c *class, v ClassVerdict) {
 	}
 }
 
+// ignored reports whether what the filter has not judged is allowed: it is away, and that is how its failure is to be taken.
+func (p *pluginState) ignored() bool { return !p.up && p.info.FailureOpen }
+
 // unjudged returns the nodes of which no verdict of the class counts.
 func (p *pluginState) unjudged(c *class) place.Bitmap {
 	if len(c.late) == 0 {
@@ -190,7 +193,7 @@ func (e *Engine) filter(p *pluginState, job string) (place.Filter, bool) {
 	c := p.classes[e.jobClasses[job][p.name]]
 	switch {
 	case c == nil || !c.answered:
-		if !p.up && p.info.FailureOpen {
+		if p.ignored() {
 			return f, false
 		}
 		if c != nil && c.failure != nil {
@@ -208,6 +211,9 @@ func (e *Engine) filter(p *pluginState, job string) (place.Filter, bool) {
 			f.Away, f.Detail = c.failure.Code, c.failure.Message
 		}
 		f.Allowed, f.Pending, f.Ranks = c.allowed, p.unjudged(c), c.ranks
+		if p.ignored() {
+			f.Allowed, f.Pending = f.Allowed.Or(f.Pending), nil
+		}
 		f.Reason = func(i int) (cluster.Code, string) {
 			r, ok := c.rejection(uint32(i))
 			if !ok {
@@ -248,11 +254,11 @@ func (v view) Verdict(job *cluster.Job, node cluster.NodeID) reconcile.Verdict {
 		c := p.classes[v.e.jobClasses[job.Name][p.name]]
 		switch {
 		case c == nil || !c.answered:
-			out.Pending = out.Pending || !(!p.up && p.info.FailureOpen)
+			out.Pending = out.Pending || !p.ignored()
 		case c.indifferent || c.stall != nil:
 			out.Pending = out.Pending || c.stall != nil
 		case p.unjudged(c).Get(int(i)):
-			out.Pending = true
+			out.Pending = out.Pending || !p.ignored()
 		case !c.allowed.Get(int(i)):
 			r, _ := c.rejection(i)
 			if !out.Evicts {
