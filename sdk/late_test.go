@@ -290,3 +290,23 @@ func TestConfigurationChangesAnswers(t *testing.T) {
 	}
 	h.Await("the new answer", func() bool { return c.Answer().Verdicts["a"].Code == "conf.closed" })
 }
+
+func TestAnswerUnderWayCatchesUpWithARevisionWithoutChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		h := sdktest.NewWith(t, gatePlugin(gate), sdktest.Options{Deadline: time.Minute})
+		h.SetNodes(sdktest.Node("a", "wait"))
+		c := h.RegisterClass(slow(1))
+		synctest.Wait()
+		h.Repeat()
+		late := h.WaitApplied().LateClasses
+		if !slices.Equal(late, []uint32{c.ID()}) {
+			t.Errorf("late: %v, want the class", late)
+		}
+		close(gate)
+		h.Settle()
+		if at := c.Answer().Revision; at != 2 {
+			t.Errorf("the answer stands at revision %d, want 2", at)
+		}
+	})
+}

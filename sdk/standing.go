@@ -104,7 +104,7 @@ func (s *session) ended(c *catchUp) {
 	}
 	st.at, st.failed, st.failures = c.at, nil, 0
 	switch {
-	case !st.todo.none():
+	case !st.todo.none() || c.at < s.mirror.current.revision: // a revision in which nothing changed leaves nothing to do but to stand at it
 		s.begin(sub, changes{})
 	case again > 0:
 		s.after(sub, again)

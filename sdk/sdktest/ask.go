@@ -140,9 +140,8 @@ func (h *Host) takeApplied(m *pluginv1.Applied) error {
 	return nil
 }
 
-// Drain asks a drainer about a node.
-func (h *Host) Drain(req sdk.DrainRequest) (*pluginv1.DrainAnswer, *pluginv1.Failure) {
-	h.t.Helper()
+// drainQuestion makes the question about a node.
+func (h *Host) drainQuestion(req sdk.DrainRequest) *pluginv1.DrainQuestion {
 	h.mu.Lock()
 	q := &pluginv1.DrainQuestion{
 		Revision: h.revision, Node: h.mirror.index[req.Node.ID], WaitedNs: int64(req.Waited), DeadlineNs: int64(req.Deadline),
@@ -154,6 +153,13 @@ func (h *Host) Drain(req sdk.DrainRequest) (*pluginv1.DrainAnswer, *pluginv1.Fai
 			Desired: t.Desired.String(), Observed: t.Observed.String(), Healthy: t.Healthy, Labels: t.Labels, SettingsJson: string(t.Settings),
 		})
 	}
+	return q
+}
+
+// Drain asks a drainer about a node.
+func (h *Host) Drain(req sdk.DrainRequest) (*pluginv1.DrainAnswer, *pluginv1.Failure) {
+	h.t.Helper()
+	q := h.drainQuestion(req)
 	parts := h.ask(&pluginv1.Question{Ask: &pluginv1.Question_Drain{Drain: q}})
 	out := &pluginv1.DrainAnswer{}
 	for _, p := range parts {
@@ -237,10 +243,21 @@ func (h *Host) ask(q *pluginv1.Question) []*pluginv1.Answer {
 	return parts
 }
 
+// askAndCancel asks a question and withdraws it at once.
+func (h *Host) askAndCancel(q *pluginv1.Question) {
+	h.t.Helper()
+	h.mu.Lock()
+	h.lastID++
+	q.Id = h.lastID
+	h.mu.Unlock()
+	h.send(&pluginv1.FromCore{Message: &pluginv1.FromCore_Question{Question: q}})
+	h.send(&pluginv1.FromCore{Message: &pluginv1.FromCore_Cancel{Cancel: &pluginv1.Cancel{Question: q.Id}}})
+}
+
 // Stop asks the plugin to end within a grace.
 func (h *Host) Stop(grace time.Duration) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), h.opts.Patience)
 	defer cancel()
 	_, err := h.client.Stop(ctx, &pluginv1.StopRequest{GraceNs: int64(grace)})
 	h.must("stop", err)

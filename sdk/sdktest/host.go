@@ -2,15 +2,15 @@ package sdktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
+	"io"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/setpointd/setpoint/sdk"
@@ -32,8 +32,26 @@ const patience = 20 * time.Second
 type Options struct {
 	Config          string        // of the plugin, as JSON
 	Deadline        time.Duration // of one answer; 5 s if zero
+	Patience        time.Duration // how long an answer is waited for; 20 s if zero
 	MaxMessageBytes int           // 1 MiB if zero; larger messages of the plugin fail the test
+	NodesPerMessage int           // 500 if zero
 	Log             hclog.Logger  // nil: nothing is logged
+}
+
+func (o Options) withDefaults() Options {
+	if o.Patience == 0 {
+		o.Patience = patience
+	}
+	if o.MaxMessageBytes == 0 {
+		o.MaxMessageBytes = 1 << 20
+	}
+	if o.NodesPerMessage == 0 {
+		o.NodesPerMessage = 500
+	}
+	if o.Log == nil {
+		o.Log = hclog.NewNullLogger()
+	}
+	return o
 }
 
 // Host is the daemon's side for tests. Its methods may be called from one goroutine at a time; what goes wrong in the protocol fails the test.
@@ -44,7 +62,8 @@ type Host struct {
 	about  *pluginv1.DescribeResponse
 	stream pluginv1.Plugin_SessionClient
 	ended  chan struct{} // closed when the receiver is done
-	stop   func()
+	hangUp func()        // ends the session
+	end    func()        // ends the plugin
 
 	mu       sync.Mutex // guards what follows
 	changed  *sync.Cond
@@ -70,61 +89,53 @@ func New(t T, p sdk.Plugin) *Host {
 // NewWith is New with options.
 func NewWith(t T, p sdk.Plugin, opts Options) *Host {
 	t.Helper()
-	h := &Host{t: t, opts: opts, classes: map[uint32]*classState{}, jobs: map[string]*jobState{}, answers: map[uint64][]*pluginv1.Answer{}}
+	running, err := goTarget{plugin: func() sdk.Plugin { return p }, log: opts.withDefaults().Log}.Start(context.Background())
+	if err != nil {
+		t.Fatalf("sdktest: start the plugin: %v", err)
+	}
+	t.Cleanup(running.Kill)
+	h := Open(t, running.Client(), opts)
+	h.end = running.Kill
+	return h
+}
+
+// Open opens a session with a plugin that runs already, after configuring it. The session ends with the test, the plugin does not.
+func Open(t T, client pluginv1.PluginClient, opts Options) *Host {
+	t.Helper()
+	return openWith(t, client, opts, true)
+}
+
+func openWith(t T, client pluginv1.PluginClient, opts Options, configure bool) *Host {
+	t.Helper()
+	h := &Host{
+		t: t, opts: opts.withDefaults(), client: client, end: func() {},
+		classes: map[uint32]*classState{}, jobs: map[string]*jobState{}, answers: map[uint64][]*pluginv1.Answer{},
+	}
 	h.changed = sync.NewCond(&h.mu)
-	if h.opts.MaxMessageBytes == 0 {
-		h.opts.MaxMessageBytes = 1 << 20
-	}
-	if h.opts.Log == nil {
-		h.opts.Log = hclog.NewNullLogger()
-	}
-	h.serve(p)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), h.opts.Patience)
 	defer cancel()
 	about, err := h.client.Describe(ctx, &pluginv1.DescribeRequest{HostVersion: "sdktest", Protocol: 1})
 	h.must("describe", err)
 	h.about, h.mirror = about, newMirror(about.Watches)
-	if d := h.Configure(opts.Config); d != nil {
-		t.Fatalf("configure: %v", d)
+	if configure {
+		if d := h.Configure(opts.Config); isRefusal(d) {
+			h.fail(RuleConfig, "the configuration is refused: %s", diagnosticText(d))
+		}
 	}
 	h.open()
 	return h
-}
-
-// serve starts the plugin's server and connects to it.
-func (h *Host) serve(p sdk.Plugin) {
-	h.t.Helper()
-	server, err := sdk.NewServer(p, h.opts.Log, nil)
-	h.must("make the server", err)
-	pipe := bufconn.Listen(1 << 20)
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(sdk.MaxReceiveBytes))
-	pluginv1.RegisterPluginServer(g, server)
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = g.Serve(pipe) })
-	dial := func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
-	conn, err := grpc.NewClient("passthrough:///plugin", grpc.WithContextDialer(dial),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(sdk.MaxReceiveBytes)))
-	h.must("connect", err)
-	h.client = pluginv1.NewPluginClient(conn)
-	h.stop = sync.OnceFunc(func() {
-		_ = conn.Close()
-		g.Stop()
-		serving.Wait()
-	})
-	h.t.Cleanup(h.Close)
 }
 
 // open begins the session.
 func (h *Host) open() {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	stop := h.stop
 	h.ended = make(chan struct{})
-	h.stop = sync.OnceFunc(func() {
+	h.hangUp = sync.OnceFunc(func() {
 		cancel()
 		<-h.ended
-		stop()
 	})
+	h.t.Cleanup(h.hangUp)
 	var err error
 	h.stream, err = h.client.Session(ctx)
 	if err != nil {
@@ -138,8 +149,11 @@ func (h *Host) open() {
 	h.await("ready", func() bool { return h.ready })
 }
 
-// Close ends the session and the plugin. It may be called more than once.
-func (h *Host) Close() { h.stop() }
+// Close ends the session, and the plugin if New or NewWith started it. It may be called more than once.
+func (h *Host) Close() {
+	h.hangUp()
+	h.end()
+}
 
 // Describe returns what the plugin says of itself.
 func (h *Host) Describe() *pluginv1.DescribeResponse { return h.about }
@@ -150,7 +164,7 @@ func (h *Host) Client() pluginv1.PluginClient { return h.client }
 // Configure hands the plugin a configuration and returns its diagnostics.
 func (h *Host) Configure(config string) []*pluginv1.Diagnostic {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), h.opts.Patience)
 	defer cancel()
 	resp, err := h.client.Configure(ctx, &pluginv1.ConfigureRequest{ConfigJson: config})
 	h.must("configure", err)
@@ -160,7 +174,7 @@ func (h *Host) Configure(config string) []*pluginv1.Diagnostic {
 // Validate returns the plugin's diagnostics about what a job says to it.
 func (h *Host) Validate(req sdk.CompileRequest) []*pluginv1.Diagnostic {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), h.opts.Patience)
 	defer cancel()
 	resp, err := h.client.Validate(ctx, &pluginv1.ValidateRequest{
 		What: &pluginv1.ValidateRequest_JobJson{JobJson: string(req.Settings)},
@@ -184,16 +198,50 @@ func (h *Host) Problems() []*pluginv1.Problem {
 	return append([]*pluginv1.Problem(nil), h.problems...)
 }
 
+// must fails the test because of an error of a call, the stream, or what the plugin said.
 func (h *Host) must(what string, err error) {
 	h.t.Helper()
-	if err != nil {
-		h.t.Fatalf("sdktest: %s: %v", what, err)
+	if err == nil {
+		return
 	}
+	rule := RuleProtocol
+	if j, ok := h.t.(*judge); ok && j.rule == RulePanic && errors.Is(err, errEnded) {
+		rule = RulePanic // what was sent was fine though odd
+	}
+	if status.Code(err) == codes.DeadlineExceeded || errors.Is(err, errLate) {
+		rule = RuleDeadline
+	}
+	if errors.Is(err, errLarge) {
+		rule = RuleBounded
+	}
+	h.fail(rule, "%s: %v", what, err)
 }
+
+// fail fails the test because a rule of conformance is broken.
+func (h *Host) fail(rule Rule, format string, args ...any) {
+	h.t.Helper()
+	if j, ok := h.t.(*judge); ok {
+		j.broken(Violation{Rule: rule, Got: fmt.Sprintf(format, args...)})
+	}
+	h.t.Fatalf("sdktest: "+format, args...)
+}
+
+var (
+	errEnded = errors.New("the session ended")
+	errLate  = errors.New("it did not come in time")
+	errLarge = errors.New("a message is too large")
+)
 
 func (h *Host) send(m *pluginv1.FromCore) {
 	h.t.Helper()
-	h.must("send", h.stream.Send(m))
+	err := h.stream.Send(m)
+	if errors.Is(err, io.EOF) { // why is for the receiver to find out
+		<-h.ended
+		h.mu.Lock()
+		err = h.err
+		h.mu.Unlock()
+	}
+	h.must("send", err)
 }
 
 // Await waits until done is true; it is looked at whenever the plugin has said something. It fails the test if that takes too long or the session ends.
@@ -209,8 +257,13 @@ func (h *Host) Await(what string, done func() bool) {
 // await is Await with the lock held.
 func (h *Host) await(what string, done func() bool) {
 	h.t.Helper()
+	h.must("await "+what, h.wait(h.opts.Patience, done))
+}
+
+// wait waits until done is true, which is called with the lock held. It returns errLate if that takes too long, or how the session ended.
+func (h *Host) wait(limit time.Duration, done func() bool) error {
 	late := false
-	timer := time.AfterFunc(patience, func() {
+	timer := time.AfterFunc(limit, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		late = true
@@ -218,15 +271,17 @@ func (h *Host) await(what string, done func() bool) {
 	})
 	defer timer.Stop()
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	for h.err == nil && !late && !done() {
 		h.changed.Wait()
 	}
-	err := h.err
-	h.mu.Unlock()
-	h.must("await "+what, err)
-	if late {
-		h.t.Fatalf("sdktest: %s did not come within %s", what, patience)
+	switch {
+	case h.err != nil:
+		return h.err
+	case late && !done():
+		return fmt.Errorf("%w (%s)", errLate, limit)
 	}
+	return nil
 }
 
 // receive takes what the plugin says until the session ends.
@@ -234,6 +289,9 @@ func (h *Host) receive() {
 	defer close(h.ended)
 	for {
 		m, err := h.stream.Recv()
+		if err != nil {
+			err = fmt.Errorf("%w: %w", errEnded, err)
+		}
 		h.mu.Lock()
 		if err == nil {
 			err = h.take(m)
@@ -253,7 +311,7 @@ func (h *Host) receive() {
 // take records one message. It is called with the lock held.
 func (h *Host) take(m *pluginv1.FromPlugin) error {
 	if n := proto.Size(m); n > h.opts.MaxMessageBytes {
-		return fmt.Errorf("a message of %d bytes, more than %d", n, h.opts.MaxMessageBytes)
+		return fmt.Errorf("%w: %d bytes, where the core allows %d", errLarge, n, h.opts.MaxMessageBytes)
 	}
 	switch x := m.Message.(type) {
 	case *pluginv1.FromPlugin_Ready:

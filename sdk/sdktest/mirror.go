@@ -129,11 +129,8 @@ func (m *mirror) words(of []string) []uint32 {
 	return out
 }
 
-// chunk is how many nodes travel in one message.
-const chunk = 500
-
-// messages makes messages of a revision.
-func (m *mirror) messages(revision uint64, reset bool, upsert []*pluginv1.Node, remove []uint32) []*pluginv1.Nodes {
+// messages makes messages of a revision, with so many nodes in each at most.
+func (m *mirror) messages(revision uint64, reset bool, upsert []*pluginv1.Node, remove []uint32, chunk int) []*pluginv1.Nodes {
 	out := []*pluginv1.Nodes{{Revision: revision, Reset_: reset, Strings: m.fresh, Remove: remove}}
 	m.fresh = nil
 	for part := range slices.Chunk(upsert, chunk) {

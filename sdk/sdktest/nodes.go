@@ -26,10 +26,24 @@ func (h *Host) SetNodes(nodes ...*cluster.Node) {
 	for _, n := range nodes {
 		upsert = append(upsert, h.mirror.put(n, h.revision))
 	}
-	messages := h.mirror.messages(h.revision, true, upsert, nil)
+	messages := h.mirror.messages(h.revision, true, upsert, nil, h.opts.NodesPerMessage)
 	h.mu.Unlock()
 	h.sendNodes(messages)
 	h.WaitApplied()
+}
+
+// Repeat tells the plugin once more of nodes that it knows, as they are, under a new revision, and does not wait.
+func (h *Host) Repeat(ids ...cluster.NodeID) {
+	h.t.Helper()
+	h.mu.Lock()
+	h.revision++
+	var upsert []*pluginv1.Node
+	for _, id := range ids {
+		upsert = append(upsert, h.mirror.sent[id])
+	}
+	messages := h.mirror.messages(h.revision, false, upsert, nil, h.opts.NodesPerMessage)
+	h.mu.Unlock()
+	h.sendNodes(messages)
 }
 
 // UpdateNode adds or changes one node and waits until the plugin has applied it.
@@ -69,7 +83,7 @@ func (h *Host) Apply(ch Change) bool {
 		return false
 	}
 	h.revision = next
-	messages := h.mirror.messages(next, false, upsert, remove)
+	messages := h.mirror.messages(next, false, upsert, remove, h.opts.NodesPerMessage)
 	h.mu.Unlock()
 	h.sendNodes(messages)
 	return true
