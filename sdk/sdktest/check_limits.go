@@ -2,6 +2,8 @@ package sdktest
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/setpointd/setpoint/sdk"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -65,12 +67,12 @@ func boundedAnswer(x Answer) *Violation {
 		return nil
 	}
 	out := &Violation{Got: fmt.Sprintf("%d different reasons to refuse them, such as", len(distinct)), Want: "one or two: but for their names there are two kinds of nodes"}
-	shown := 0
+	var reasons []string
 	for v := range distinct {
-		if shown++; shown <= 3 {
-			out.Got += fmt.Sprintf(" [%s]", v)
-		}
+		reasons = append(reasons, fmt.Sprintf(" [%s]", v))
 	}
+	slices.Sort(reasons)
+	out.Got += strings.Join(reasons[:3], "")
 	return out
 }
 
