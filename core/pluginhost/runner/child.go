@@ -54,6 +54,7 @@ type child struct {
 	done     chan struct{} // closed when the process is reaped and its pipes are read; only if it was started
 
 	mu       sync.Mutex // guards what follows
+	lifeline *os.File   // the host's end
 	process  *os.Process
 	ended    bool // Invariant: no signal is sent once this is set, because the ids may then belong to others
 	asked    bool
@@ -148,7 +149,7 @@ func (c *child) spawn(ctx context.Context) error {
 		c.guard.add(process.Pid)
 	}
 	c.mu.Lock()
-	c.process = process
+	c.process, c.lifeline = process, p.lifeline
 	doomed := c.doomed
 	c.mu.Unlock()
 	go c.tend(p) // ends with the process; its owner waits for done
