@@ -243,6 +243,27 @@ func TestLargeDrainComesInParts(t *testing.T) {
 	}
 }
 
+// pickyType refuses every job.
+type pickyType struct{ name string }
+
+func (pickyType) Slots(context.Context, sdk.SlotsRequest) (sdk.SlotsResponse, error) {
+	return sdk.SlotsResponse{}, nil
+}
+
+func (p pickyType) Validate(context.Context, sdk.CompileRequest) error {
+	return sdk.Diagnostics{{Summary: p.name + " refuses"}}
+}
+
+func TestTheJobsOwnTypeValidatesIt(t *testing.T) {
+	h := sdktest.New(t, sdk.Plugin{Name: "picky", Version: "1.0.0", JobTypes: map[string]sdk.JobType{"a": pickyType{"a"}, "b": pickyType{"b"}}})
+	if d := h.Validate(sdk.CompileRequest{JobType: "b"}); len(d) != 1 || d[0].Summary != "b refuses" {
+		t.Errorf("a job of type b: got %v, want b's word", d)
+	}
+	if d := h.Validate(sdk.CompileRequest{JobType: "replicated"}); len(d) != 0 {
+		t.Errorf("a job of another type: got %v, want nothing", d)
+	}
+}
+
 func TestJobTypesAreToldWhenAJobWasMade(t *testing.T) {
 	h := sdktest.New(t, scriptedPlugin())
 	h.SetNodes()

@@ -28,7 +28,8 @@ type ConfigValidator interface {
 	ValidateConfig(ctx context.Context, req ConfigureRequest) error
 }
 
-// Validator checks what a job says to the plugin, beyond its schema. Without it a Filter's Compile is tried, and its *Stall is what is wrong.
+// Validator checks what a job says to the plugin, beyond its schema. Of several job types, that of the job is asked. Without it a Filter's Compile is tried,
+// and its *Stall is what is wrong.
 type Validator interface {
 	// Validate returns Diagnostics as error, or nil.
 	Validate(ctx context.Context, req CompileRequest) error

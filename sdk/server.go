@@ -190,9 +190,14 @@ func (s *Server) validateJob(ctx context.Context, text string, class *pluginv1.C
 		return err
 	}
 	req.Settings = full
+	asked := *s.plugin
+	asked.JobTypes = map[string]JobType{}
+	if own := s.plugin.JobTypes[req.JobType]; own != nil {
+		asked.JobTypes[req.JobType] = own
+	}
 	return guard(func() error {
-		if len(partsOf[Validator](s.plugin)) > 0 || s.plugin.Filter == nil {
-			return each(s.plugin, func(v Validator) error { return v.Validate(ctx, req) })
+		if len(partsOf[Validator](&asked)) > 0 || s.plugin.Filter == nil {
+			return each(&asked, func(v Validator) error { return v.Validate(ctx, req) })
 		}
 		_, err := s.plugin.Filter.Compile(ctx, req)
 		return err
