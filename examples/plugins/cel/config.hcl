@@ -1,0 +1,7 @@
+plugin "cel" {
+  path = "./cel" # seen from this file
+
+  config {
+    max_cost = 10000
+  }
+}

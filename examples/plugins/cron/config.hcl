@@ -1,0 +1,3 @@
+plugin "cron" {
+  path = "./cron" # seen from this file
+}

@@ -1,0 +1,3 @@
+plugin "one-per" {
+  path = "./one-per" # seen from this file
+}
