@@ -29,7 +29,7 @@ func (w *World) CheckLedger() {
 		panic(err)
 	}
 	seen := map[cluster.NodeID]bool{}
-	for _, use := range v.([]engine.NodeUse) {
+	for _, use := range v.(engine.InspectResult).Nodes {
 		n := st.Node(use.Node)
 		if n == nil {
 			w.failf("V2: %s has a ledger and no record", use.Node)
@@ -129,11 +129,11 @@ func (w *World) CheckReasons() {
 				return
 			}
 			first := n.Reasons[0]
-			judged = judged && first.Code != cluster.CodePluginPending
+			judged = judged && !slices.ContainsFunc(n.Reasons, func(r engine.WhyReason) bool { return r.Code == cluster.CodePluginPending })
 			want[counted{first.Source, first.Code}]++
 		}
 		if !judged {
-			continue // until a filter has judged a changed node, what was said of it stands
+			continue // until a filter has judged anew, what was said stands
 		}
 		for _, x := range stalls[0].Facts.Excluded {
 			got[counted{x.Source, x.Code}] += x.Count
@@ -160,7 +160,7 @@ func (w *World) digest(t engine.Turn) {
 
 // settledUpdate returns what is wrong with a job's update that had time to end: one that goes on has to wait for something that says so.
 func settledUpdate(st *engine.State, j *cluster.Job) []string {
-	var out []string
+	var out, old []string
 	stalled := false
 	for _, s := range st.Slots(j.Name) {
 		stalled = stalled || len(st.StallsOf(cluster.Subject{Kind: cluster.SubjectSlot, ID: s.ID()})) > 0
@@ -171,14 +171,17 @@ func settledUpdate(st *engine.State, j *cluster.Job) []string {
 			stalled = stalled || len(st.TaskStalls(t)) > 0
 			ended := j.Update.State == cluster.UpdateCompleted || j.Update.State == cluster.UpdateRolledBack
 			if ended && !s.Unwanted && !s.Done && s.Held == "" && t.SpecVersion != j.Control.SpecVersion && j.Control.Spec.Numbered() {
-				out = append(out, fmt.Sprintf("%s runs version %d after the update to %d ended", t.ID, t.JobVersion, j.Update.To))
+				old = append(old, fmt.Sprintf("%s runs version %d after the update to %d ended", t.ID, t.JobVersion, j.Update.To))
 			}
 		}
 	}
-	if j.Update.State == cluster.Updating && !stalled && !j.Control.Stopped {
+	if stalled || j.Control.Stopped {
+		return nil
+	}
+	if j.Update.State == cluster.Updating {
 		out = append(out, fmt.Sprintf("the update of %s goes on and waits for nothing: %+v", j.Name, j.Update))
 	}
-	return out
+	return append(out, old...)
 }
 
 // leftBehind returns records and stalls that name what is no more.
