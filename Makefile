@@ -85,9 +85,14 @@ proto: $(PROTO_TOOLS) ## Regenerate the Go beside each .proto (sdk/proto, proto)
 	@.ci/proto generate $(BUF) .
 
 .PHONY: proto-check
-proto-check: $(PROTO_TOOLS) ## Lint the .proto files; fail if the generated Go differs from them
+proto-check: $(PROTO_TOOLS) ## Lint the .proto files; fail if the generated Go differs from them, or if the plugin protocol breaks what was promised
 	$(BUF) lint
 	@.ci/proto check $(BUF)
+	@.ci/proto breaking $(BUF)
+
+.PHONY: proto-baseline
+proto-baseline: $(BUF) ## Promise the plugin protocol as it is; part of a release
+	@.ci/proto baseline $(BUF)
 
 # Tools: pinned in tools/go.mod and, for the large one, in tools/lint/go.mod.
 
