@@ -209,8 +209,10 @@ func (e *Engine) applyJob(c cluster.Change) {
 		e.work.jobs.Set(j.Name, &j)
 		e.touch(recordJob, j.Name)
 	case cluster.PutSlot:
+		old, _ := e.work.slots.Get(c.Slot.ID())
 		e.work.slots.Set(c.Slot.ID(), c.Slot)
 		e.touch(recordSlot, c.Slot.ID())
+		e.holdSlot(old, c.Slot)
 	case cluster.RemoveSlot:
 		id := c.Job + "/" + string(c.Key)
 		e.work.slots.Delete(id)
@@ -235,7 +237,7 @@ func (e *Engine) applyTask(c cluster.Change) {
 		t = *c.Task
 	case cluster.SetDesired:
 		change(c.Task)
-		if !t.Desired.State.Before(c.Desired.State) {
+		if !t.Desired.Follows(c.Desired) {
 			panic(fmt.Sprintf("apply: task %s cannot go from %s to %s", t.ID, t.Desired.State, c.Desired.State))
 		}
 		t.Desired = c.Desired
@@ -291,7 +293,7 @@ func (e *Engine) taskChanged(t, u *cluster.Task) {
 			e.ledger.take(i, u)
 		}
 	}
-	waited, waits := waiting(t), waiting(u)
+	waited, waits := e.grouped(t), e.waits(u)
 	switch {
 	case waited && !waits:
 		e.leaveGroup(t)
@@ -301,6 +303,43 @@ func (e *Engine) taskChanged(t, u *cluster.Task) {
 	for _, x := range [...]*cluster.Task{t, u} {
 		if x != nil && x.Placed() {
 			e.dirtyNodes[x.Placement.Node] = true
+		}
+	}
+}
+
+// waits reports whether the task is to be placed: it wants to be, and its slot is not held.
+func (e *Engine) waits(t *cluster.Task) bool {
+	if !waiting(t) {
+		return false
+	}
+	s := e.work.Slot(t.Job, t.Slot)
+	return s == nil || s.Held == ""
+}
+
+// grouped reports whether the task is in a group to be placed.
+func (e *Engine) grouped(t *cluster.Task) bool {
+	if t == nil || t.Placed() {
+		return false
+	}
+	g := e.groups[GroupKey(t)]
+	if g == nil {
+		return false
+	}
+	_, in := g.tasks[t.ID]
+	return in
+}
+
+// holdSlot keeps the tasks of a slot that is held out of placing, and takes them in again when it is not held any more.
+func (e *Engine) holdSlot(old, s *cluster.Slot) {
+	if old == nil || (old.Held == "") == (s.Held == "") {
+		return
+	}
+	for _, t := range e.work.SlotTasks(s.Job, s.Key) {
+		switch {
+		case e.grouped(t) && !e.waits(t):
+			e.leaveGroup(t)
+		case e.waits(t):
+			e.joinGroup(t)
 		}
 	}
 }

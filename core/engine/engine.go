@@ -115,7 +115,7 @@ func New(cfg Config, st *State, now cluster.Time) *Engine {
 		if i, ok := e.index[t.Placement.Node]; ok && reserves(t) {
 			e.ledger.take(i, t)
 		}
-		if waiting(t) {
+		if e.waits(t) {
 			e.joinGroup(t)
 		}
 		e.dirtyJobs[t.Job] = true

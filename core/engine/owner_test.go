@@ -99,7 +99,7 @@ func TestNothingGoesBackwards(t *testing.T) {
 		want string
 	}{
 		{cluster.AuthorReconcile, cluster.SetDesired{Task: x.ID, Desired: cluster.Desired{State: cluster.DesiredRunning}}, "cannot go from shutdown to running"},
-		{cluster.AuthorReconcile, cluster.SetDesired{Task: x.ID, Desired: cluster.Desired{State: cluster.DesiredShutdown}}, "cannot go from shutdown to shutdown"},
+		{cluster.AuthorReconcile, cluster.SetDesired{Task: x.ID, Desired: cluster.Desired{State: cluster.DesiredShutdown, Grace: -1}}, "cannot go from shutdown to shutdown"},
 		{cluster.AuthorAgent, cluster.SetObserved{Task: x.ID, Observed: cluster.Observed{State: cluster.Starting}}, "was observed running and cannot be starting"},
 		{cluster.AuthorPlace, cluster.SetPlacement{Task: x.ID, Placement: cluster.Placement{Node: "n1"}}, "was placed already"},
 		{cluster.AuthorReconcile, cluster.AddTask{Task: x}, "exists already"},

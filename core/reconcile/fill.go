@@ -112,7 +112,8 @@ func (d *decision) whyNew(s *slot) string {
 	return "new slot"
 }
 
-// lastEnded returns the task by whose end the slot lacks one, if it ended by itself while it was wanted; nil if it was told to go, was lost or is gone.
+// lastEnded returns the task by whose end the slot lacks one, if it ended by itself while it was wanted; nil if it was told to go, was lost or is gone, or
+// was stopped by its agent, which happens when that is told to end with its tasks.
 func lastEnded(s *slot) *task {
 	var last *task
 	for _, t := range s.tasks {
@@ -120,7 +121,7 @@ func lastEnded(s *slot) *task {
 			last = t
 		}
 	}
-	if last == nil || !last.Observed.State.Terminal() || !last.Desired.State.Wanted() || last.told || last.Observed.Unknown {
+	if last == nil || !last.Observed.State.Terminal() || !last.Desired.State.Wanted() || last.told || last.Observed.Unknown || last.Observed.State == cluster.Stopped {
 		return nil
 	}
 	return last

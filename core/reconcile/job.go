@@ -137,7 +137,7 @@ func (d *decision) end(s *slot) {
 			d.add(cluster.RemoveTask{Task: t.ID})
 			continue
 		}
-		if !t.dead && t.Desired.State.Before(to) {
+		if !t.dead {
 			d.tell(t, to, reason, grace)
 		}
 		alive = alive || !t.dead
@@ -155,14 +155,15 @@ func (d *decision) tell(t *task, to cluster.DesiredState, reason string, grace t
 }
 
 func (d *decision) tellBy(t *task, to cluster.DesiredState, reason, by string, grace time.Duration) {
-	if t.told || !t.Desired.State.Before(to) {
+	next := cluster.Desired{State: to, Reason: reason, By: by, Since: d.now, Grace: grace}
+	if t.told || !t.Desired.Follows(next) {
 		return
 	}
 	if len(d.Changes) >= maxChanges {
 		d.wakeIn(1)
 		return
 	}
-	d.add(cluster.SetDesired{Task: t.ID, Desired: cluster.Desired{State: to, Reason: reason, By: by, Since: d.now, Grace: grace}})
+	d.add(cluster.SetDesired{Task: t.ID, Desired: next})
 	t.told, t.up = true, false
 	if !t.Placed() {
 		t.dead, t.cut = true, true

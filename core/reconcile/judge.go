@@ -50,7 +50,7 @@ type slot struct {
 
 // stale reports whether the slot should move to the job's newest task section.
 func (s *slot) stale(j *cluster.Job) bool {
-	if s.Done {
+	if s.Done && (s.Ends || s.SpecVersion == j.Control.SpecVersion) {
 		return false
 	}
 	if s.keep != nil {

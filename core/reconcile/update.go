@@ -142,7 +142,7 @@ func (d *decision) take(s *slot) {
 	if s.SpecVersion != c.SpecVersion {
 		s.Restarts, s.Backoff, s.SpentFor, s.AvoidNode = nil, 0, c.SpecVersion, ""
 	}
-	s.Version, s.SpecVersion, s.MovedIn, s.Counted = c.Version, c.SpecVersion, c.Version, false
+	s.Version, s.SpecVersion, s.MovedIn, s.Counted, s.Done = c.Version, c.SpecVersion, c.Version, false, false
 }
 
 // takePlace moves a slot that is up: it holds one of the update's places until its new task is up and was watched.

@@ -255,3 +255,42 @@ func TestFirstAnswersThatWouldStopTooMuch(t *testing.T) {
 		t.Errorf("stalls left: %+v", stalls)
 	}
 }
+
+func TestKillAfterStopShortensTheGrace(t *testing.T) {
+	w := newWorld(t, 1)
+	w.MustDo(engine.RunJob{Spec: job("web", 1, nil)})
+	w.RunUntil(5*time.Second, func() bool { return up(w, "web") == 1 })
+	a := w.Agent("n1")
+	a.StopDelay = time.Minute
+	w.MustDo(engine.StopJob{Job: "web", Grace: -1})
+	w.Run(2 * time.Second)
+	if !a.Procs()[0].Alive() {
+		t.Fatal("it stopped at once")
+	}
+	w.MustDo(engine.StopJob{Job: "web", Grace: 0})
+	if !w.RunUntil(time.Second, func() bool { return !a.Procs()[0].Alive() }) {
+		t.Error("it goes on after the kill")
+	}
+}
+
+func TestNewVersionRevivesWhatNoRestartWasWantedFor(t *testing.T) {
+	w := newWorld(t, 1)
+	once := func(v string) cluster.JobSpec {
+		return job("web", 1, func(s *cluster.JobSpec) {
+			s.Restart.Condition = cluster.RestartNone
+			s.Task.Env = map[string]string{"V": v}
+		})
+	}
+	a := w.Agent("n1")
+	a.Exit = func(_ cluster.TaskID, up time.Duration) (int, bool) { return 0, up > 500*time.Millisecond }
+	w.MustDo(engine.RunJob{Spec: once("1")})
+	w.Run(5 * time.Second)
+	if a.Starts != 1 {
+		t.Fatalf("%d starts, want 1", a.Starts)
+	}
+	w.MustDo(engine.RunJob{Spec: once("2")})
+	w.Run(5 * time.Second)
+	if a.Starts != 2 {
+		t.Errorf("%d starts, want 2", a.Starts)
+	}
+}

@@ -64,6 +64,14 @@ func (d DesiredState) rung() uint8 {
 	return uint8(d)
 }
 
+// Follows reports whether next may replace d: a step forward on the ladder, or on the same rung below running less time to stop.
+func (d Desired) Follows(next Desired) bool {
+	if d.State.Before(next.State) {
+		return true
+	}
+	return d.State == next.State && !d.State.Wanted() && next.Grace >= 0 && (d.Grace < 0 || next.Grace < d.Grace)
+}
+
 // Before reports whether moving from d to next is a step forward.
 func (d DesiredState) Before(next DesiredState) bool { return d.rung() < next.rung() }
 
