@@ -26,11 +26,12 @@ func TestNodeAsPeopleSeeIt(t *testing.T) {
 		n.Drain = cluster.DrainStatus{State: cluster.Draining, Since: at(3 * time.Second), Left: 2, Lost: 1}
 	})
 	s.engine.set(9, drained)
+	state := s.engine.View()
 	s.engine.answer(func(engine.Op) (any, error) {
-		return []engine.NodeUse{{
+		return engine.InspectResult{State: state, Nodes: []engine.NodeUse{{
 			Node: "a", Reserved: cluster.Resources{MilliCPU: 500}, Free: cluster.Resources{MilliCPU: 3500, Memory: 1 << 30}, Tasks: 1,
 			Ports: map[uint16]cluster.TaskID{8081: "b/1/2", 8080: "a/1/2"},
-		}}, nil
+		}}}, nil
 	})
 	c := s.as(pki.RoleReader)
 	res, err := c.GetNode(t.Context(), connect.NewRequest(&apiv1.GetNodeRequest{Node: "n1"}))
@@ -173,7 +174,8 @@ func TestTokens(t *testing.T) {
 func TestClientWaits(t *testing.T) {
 	s := serve(t, nil)
 	s.engine.set(9, node("a", "n1"), job("web", 1), slot("web", "1"), running("web/1/3", "a"))
-	s.engine.answer(func(engine.Op) (any, error) { return []engine.NodeUse{}, nil })
+	state := s.engine.View()
+	s.engine.answer(func(engine.Op) (any, error) { return engine.InspectResult{State: state}, nil })
 	c := s.as(pki.RoleReader)
 	looks := 0
 	j, err := c.WaitJob(t.Context(), "web", func(j *apiv1.Job) (bool, error) {

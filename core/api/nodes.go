@@ -14,17 +14,17 @@ import (
 
 const listNodes = "node ls lists those that there are"
 
-// uses returns what is reserved on each node.
-func (v *service) uses(ctx context.Context) (map[cluster.NodeID]*engine.NodeUse, error) {
-	all, err := do[[]engine.NodeUse](ctx, v.opts.Engine, engine.Inspect{})
+// uses returns what is reserved on each node, and the state in which it is.
+func (v *service) uses(ctx context.Context) (*engine.State, map[cluster.NodeID]*engine.NodeUse, error) {
+	all, err := do[engine.InspectResult](ctx, v.opts.Engine, engine.Inspect{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := make(map[cluster.NodeID]*engine.NodeUse, len(all))
-	for i := range all {
-		out[all[i].Node] = &all[i]
+	out := make(map[cluster.NodeID]*engine.NodeUse, len(all.Nodes))
+	for i := range all.Nodes {
+		out[all.Nodes[i].Node] = &all.Nodes[i]
 	}
-	return out, nil
+	return all.State, out, nil
 }
 
 func portsTaken(ports map[uint16]cluster.TaskID) []*apiv1.Port {
@@ -42,11 +42,10 @@ func (v *service) ListNodes(ctx context.Context, req *connect.Request[apiv1.List
 	if err != nil {
 		return nil, err
 	}
-	uses, err := v.uses(ctx)
+	state, uses, err := v.uses(ctx)
 	if err != nil {
 		return nil, err
 	}
-	state := v.view()
 	var rows []row[*cluster.Node]
 	for n := range state.Nodes() {
 		rows = append(rows, row[*cluster.Node]{string(n.ID), n})
@@ -61,11 +60,10 @@ func (v *service) ListNodes(ctx context.Context, req *connect.Request[apiv1.List
 
 // GetNode returns one node.
 func (v *service) GetNode(ctx context.Context, req *connect.Request[apiv1.GetNodeRequest]) (*connect.Response[apiv1.NodeResponse], error) {
-	uses, err := v.uses(ctx)
+	state, uses, err := v.uses(ctx)
 	if err != nil {
 		return nil, err
 	}
-	state := v.view()
 	n := state.NodeNamed(req.Msg.GetNode())
 	if n == nil {
 		return nil, notFound("node", req.Msg.GetNode(), listNodes)

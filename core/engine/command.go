@@ -100,7 +100,7 @@ type (
 	ConfirmDown struct{ Nodes []string }
 	// Why asks for every reason on every node for a task. It changes nothing and returns WhyResult.
 	Why struct{ Task cluster.TaskID }
-	// Inspect asks what nodes have free. It changes nothing and returns []NodeUse.
+	// Inspect asks what nodes have free. It changes nothing and returns InspectResult.
 	Inspect struct{}
 )
 
@@ -114,6 +114,12 @@ type JobResult struct {
 type NodeResult struct {
 	Node    *cluster.Node
 	Changed bool
+}
+
+// InspectResult is what is reserved on every node, and the state in which it is.
+type InspectResult struct {
+	State *State
+	Nodes []NodeUse
 }
 
 // NodeUse is what is reserved on a node by tasks that are not dead, and by whom.

@@ -41,7 +41,7 @@ func (e *Engine) begin(now cluster.Time) {
 }
 
 func (e *Engine) finish(wake time.Duration) Output {
-	out := Output{Replies: e.replies, Acks: e.acks, Wake: wake, More: e.more || len(e.dirtyJobs) > 0}
+	out := Output{Acks: e.acks, Wake: wake, More: e.more || len(e.dirtyJobs) > 0}
 	before := e.published.Load()
 	if len(e.changes) > 0 {
 		e.work.Revision = e.rev
@@ -50,6 +50,12 @@ func (e *Engine) finish(wake time.Duration) Output {
 		out.Turn = Turn{Before: before, State: before}
 		e.work = before
 	}
+	for i := range e.replies {
+		if q, ok := e.replies[i].value.(question); ok {
+			e.replies[i].value, e.replies[i].err = e.answer(q, e.work)
+		}
+	}
+	out.Replies = e.replies
 	for _, name := range e.pluginNames {
 		if p := e.plugins[name]; p.out != nil {
 			if p.out.Reset {
