@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -27,12 +28,15 @@ type pluginProgram struct {
 
 // openProgram prepares to start a plugin. path is looked up as a shell would.
 func openProgram(path string, args, env []string, log hclog.Logger) (*pluginProgram, error) {
-	absolute, err := filepath.Abs(path)
+	found := path
+	if _, err := os.Stat(path); err != nil {
+		if found, err = exec.LookPath(path); err != nil {
+			return nil, refuse("Give the path of the plugin's executable.", "find the plugin: %v", err)
+		}
+	}
+	absolute, err := filepath.Abs(found)
 	if err != nil {
 		return nil, fmt.Errorf("find the plugin %s: %w", path, err)
-	}
-	if _, err := os.Stat(absolute); err != nil {
-		return nil, refuse("Give the path of the plugin's executable.", "find the plugin: %v", err)
 	}
 	dir, err := os.MkdirTemp("", "setpoint")
 	if err != nil {

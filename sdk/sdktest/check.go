@@ -133,7 +133,7 @@ func (c *checker) complete() {
 			c.cases.Jobs = append(c.cases.Jobs, Job("first-"+t, t), Job("second-"+t, t))
 		}
 	}
-	c.words = wordsOf(c.cases)
+	c.words = wordsOf(c.cases, c.about)
 	draw := c.cases.Node
 	if draw == nil {
 		draw = c.words.node

@@ -11,7 +11,7 @@ import (
 
 // Bounds of what a plugin may say.
 const (
-	manyNodes     = 1500
+	manyNodes     = 4000
 	maxRejections = 16   // of one class about nodes of two kinds
 	maxText       = 1024 // bytes of a code, message or detail
 	maxProblems   = 100  // of one session

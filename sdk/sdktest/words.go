@@ -19,8 +19,8 @@ type words struct{ keys, values []string }
 
 var word = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9_.-]*`)
 
-// wordsOf collects the words of what the plugin is asked about, besides a few that most plugins know.
-func wordsOf(c Cases) *words {
+// wordsOf collects the words of what the plugin is asked about and of its defaults, besides a few that most plugins know.
+func wordsOf(c Cases, about *pluginv1.DescribeResponse) *words {
 	w := &words{keys: []string{"disk", "zone", "gpu"}, values: []string{"1", "2", "ssd"}}
 	found := map[string]bool{}
 	add := func(text string) {
@@ -48,6 +48,12 @@ func wordsOf(c Cases) *words {
 		settings(c.Jobs[i].Settings, c.Jobs[i].Labels)
 	}
 	settings(sdk.Settings(c.Config), nil)
+	for _, schema := range []*pluginv1.Schema{about.GetConfig(), about.GetJob()} {
+		for _, a := range schema.GetAttributes() {
+			settings(sdk.Settings(a.DefaultJson), nil)
+			add(a.Name)
+		}
+	}
 	const most = 24
 	for _, x := range slices.Sorted(maps.Keys(found)) {
 		if cluster.ValidateLabelKey(x) == nil && !slices.Contains(w.keys, x) && len(w.keys) < most && !isNumber(x) {
@@ -83,7 +89,7 @@ func eachString(v any, f func(string)) {
 // node draws a node out of the words. It has few of them, and often the same, so that changes repeat what was before.
 func (w *words) node(r *rand.Rand, id cluster.NodeID) *cluster.Node {
 	n := DrawNode(r, id)
-	for range r.IntN(4) {
+	for range r.IntN(3 + len(w.keys)/3) {
 		n.Spec.Labels[pick(r, w.keys)] = pick(r, w.values)
 	}
 	for range r.IntN(3) {

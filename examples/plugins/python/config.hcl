@@ -1,0 +1,3 @@
+plugin "teams" {
+  path = "./teams.py" # seen from this file
+}
