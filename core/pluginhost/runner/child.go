@@ -47,7 +47,6 @@ type child struct {
 	command  Command
 	exe      *executable
 	spawner  *spawner
-	guard    *guard // nil: there is none
 	out      *output
 	greeting *greeting
 	env      []string
@@ -145,9 +144,6 @@ func (c *child) spawn(ctx context.Context) error {
 		}
 		return c.exe.explainSpawn(err)
 	}
-	if c.guard != nil {
-		c.guard.add(process.Pid)
-	}
 	c.mu.Lock()
 	c.process, c.lifeline = process, p.lifeline
 	doomed := c.doomed
@@ -203,8 +199,8 @@ func (c *child) reap() *os.ProcessState {
 	_ = unix.Kill(-pid, unix.SIGKILL)
 	c.ended = true
 	c.mu.Unlock()
-	if c.guard != nil {
-		c.guard.remove(pid)
+	if g := c.spawner.guard; g != nil {
+		g.remove(pid)
 	}
 	state, err := c.process.Wait()
 	if err != nil { // somebody else in this program reaped it

@@ -39,6 +39,22 @@ func newGuard(argv []string, log hclog.Logger) *guard {
 	return &guard{argv: argv, log: log, groups: make(map[int]struct{})}
 }
 
+// ready starts the guard unless it runs.
+func (g *guard) ready() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.notes != nil {
+		select {
+		case <-g.done:
+			g.notes.Close()
+			g.notes = nil
+		default:
+			return
+		}
+	}
+	g.restart()
+}
+
 // add notes a group that is to end with the host.
 func (g *guard) add(group int) {
 	g.mu.Lock()
@@ -61,6 +77,11 @@ func (g *guard) note(sign byte, group int) {
 		return
 	}
 	g.end()
+	g.restart()
+}
+
+// restart starts a guard where none runs. It is called with the lock held.
+func (g *guard) restart() {
 	if err := g.start(); err != nil {
 		g.end()
 		g.log.Warn("no guard of plugins: what they start would outlive a host that is killed", "error", err)

@@ -49,7 +49,7 @@ func TestGuard(t *testing.T) {
 	first := guardOf(t, l)
 	kill(t, first, unix.SIGTERM) // not meant for it
 	kill(t, first, unix.SIGKILL)
-	<-l.guard.done
+	<-l.spawner.guard.done
 	q := start(t, l, play("serve"))
 	second := guardOf(t, l)
 	if second == first {
@@ -73,7 +73,7 @@ func TestGuard(t *testing.T) {
 func TestNoGuard(t *testing.T) {
 	l, log := newLauncher(t)
 	l.UseGuard()
-	l.guard.argv[0] = "/does/not/exist"
+	l.spawner.guard.argv[0] = "/does/not/exist"
 	p := start(t, l, play("serve"))
 	if err := p.Ping(t.Context()); err != nil {
 		t.Error(err)
@@ -105,10 +105,10 @@ func TestNotes(t *testing.T) {
 // guardOf returns the process id of a launcher's guard.
 func guardOf(t *testing.T, l *Launcher) int {
 	t.Helper()
-	l.guard.mu.Lock()
-	defer l.guard.mu.Unlock()
-	if l.guard.notes == nil {
+	l.spawner.guard.mu.Lock()
+	defer l.spawner.guard.mu.Unlock()
+	if l.spawner.guard.notes == nil {
 		t.Fatal("no guard")
 	}
-	return l.guard.process.Pid
+	return l.spawner.guard.process.Pid
 }

@@ -35,7 +35,6 @@ type Launcher struct {
 	lock    *os.File
 	log     hclog.Logger
 	spawner *spawner
-	guard   *guard         // nil: there is none
 	working sync.WaitGroup // starts under way and processes that have not ended
 
 	mu       sync.Mutex // guards what follows
@@ -57,7 +56,7 @@ func NewLauncher(dir string, log hclog.Logger) (*Launcher, error) {
 // UseGuard has a further process stand by, which is told of every plugin and kills what plugins have started if the host is killed; the plugins themselves end
 // with the host in any case. It is this executable with the given arguments, which must lead to GuardMain. UseGuard is called before anything is started.
 func (l *Launcher) UseGuard(args ...string) {
-	l.guard = newGuard(append([]string{selfExecutable}, args...), l.log)
+	l.spawner.guard = newGuard(append([]string{selfExecutable}, args...), l.log)
 }
 
 func takeDir(dir string) (*os.File, error) {
@@ -142,7 +141,6 @@ func (l *Launcher) newChild(cmd Command, proto Protocol) (*child, error) {
 		command:  cmd,
 		exe:      exe,
 		spawner:  l.spawner,
-		guard:    l.guard,
 		out:      out,
 		greeting: newGreeting(out, proto.supported()),
 		done:     make(chan struct{}),
@@ -343,8 +341,8 @@ func (l *Launcher) Close() error {
 		return fmt.Errorf("close plugin launcher: %w", ErrStillAlive) // the thread stays, or they would lose their parent
 	}
 	l.spawner.close()
-	if l.guard != nil {
-		l.guard.close()
+	if g := l.spawner.guard; g != nil {
+		g.close()
 	}
 	return l.lock.Close()
 }

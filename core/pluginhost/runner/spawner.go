@@ -12,6 +12,7 @@ import (
 // spawner starts processes from one thread that outlives them all. The kernel sends a plugin its parent-death signal when the
 // thread that started it ends, not only when the whole host does, and Go ends threads when it likes.
 type spawner struct {
+	guard    *guard // nil: there is none
 	once     sync.Once
 	requests chan func()
 	ended    sync.WaitGroup
@@ -29,7 +30,15 @@ func (s *spawner) start(ctx context.Context, path string, argv []string, attr *o
 	)
 	request := func() {
 		defer close(done)
-		process, err = os.StartProcess(path, argv, attr)
+		if s.guard == nil {
+			process, err = os.StartProcess(path, argv, attr)
+			return
+		}
+		// The guard stands by before there is anything to guard, and hears of it before anybody else does.
+		s.guard.ready()
+		if process, err = os.StartProcess(path, argv, attr); err == nil {
+			s.guard.add(process.Pid)
+		}
 	}
 	select {
 	case s.requests <- request:
