@@ -213,9 +213,11 @@ func (e *Engine) applyJob(c cluster.Change) {
 		e.work.slots.Set(c.Slot.ID(), c.Slot)
 		e.touch(recordSlot, c.Slot.ID())
 		e.holdSlot(old, c.Slot)
+		e.keepClaim(c.Slot)
 	case cluster.RemoveSlot:
 		id := c.Job + "/" + string(c.Key)
 		e.work.slots.Delete(id)
+		delete(e.claims, id)
 		e.touch(recordSlot, id)
 	}
 }
@@ -248,6 +250,9 @@ func (e *Engine) applyTask(c cluster.Change) {
 		}
 		t.Placement = c.Placement
 		e.work.onNode.Set(string(t.Placement.Node)+"\x00"+string(t.ID), struct{}{})
+		if s := e.claims[t.Job+"/"+string(t.Slot)]; s != nil {
+			e.changedNodes[e.index[s.Claim]], e.more = true, true // the room that was kept is free now
+		}
 	case cluster.SetObserved:
 		change(c.Task)
 		if c.Observed.State < t.Observed.State {
@@ -341,6 +346,29 @@ func (e *Engine) holdSlot(old, s *cluster.Slot) {
 		case e.waits(t):
 			e.joinGroup(t)
 		}
+	}
+}
+
+// keepClaim keeps the index of slots for which room is kept. What others are told of a node changes with it.
+func (e *Engine) keepClaim(s *cluster.Slot) {
+	id := s.ID()
+	before := cluster.NodeID("")
+	if old := e.claims[id]; old != nil {
+		before = old.Claim
+	}
+	if before == s.Claim {
+		if s.Claim != "" {
+			e.claims[id] = s
+		}
+		return
+	}
+	for _, node := range [...]cluster.NodeID{before, s.Claim} {
+		if i, ok := e.index[node]; ok {
+			e.changedNodes[i] = true
+		}
+	}
+	if e.claims[id] = s; s.Claim == "" {
+		delete(e.claims, id)
 	}
 }
 

@@ -59,6 +59,8 @@ type Engine struct {
 	byIndex []cluster.NodeID // "" where free
 	ledger  ledger
 	groups  map[string]*group
+	claims  map[string]*cluster.Slot // slots for which room is kept, by JOB/KEY
+	noRoom  map[string]bool          // jobs of which some slot cannot move for want of room
 
 	agents    map[cluster.NodeID]*agent
 	silence   *monitor.Silence
@@ -92,7 +94,7 @@ type agent struct {
 func New(cfg Config, st *State, now cluster.Time) *Engine {
 	e := &Engine{
 		cfg: cfg.withDefaults(), work: st, rev: st.Revision, touched: map[record]struct{}{},
-		index: map[cluster.NodeID]uint32{}, groups: map[string]*group{}, agents: map[cluster.NodeID]*agent{},
+		index: map[cluster.NodeID]uint32{}, groups: map[string]*group{}, claims: map[string]*cluster.Slot{}, noRoom: map[string]bool{}, agents: map[cluster.NodeID]*agent{},
 		plugins: map[string]*pluginState{}, jobClasses: map[string]map[string]uint32{}, answered: map[string]bool{},
 		dirtyJobs: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: map[string]time.Duration{},
 	}
@@ -111,6 +113,10 @@ func New(cfg Config, st *State, now cluster.Time) *Engine {
 		e.register(j)
 		e.dirtyJobs[j.Name] = true
 	}
+	st.slots.Scan(func(_ string, s *cluster.Slot) bool {
+		e.keepClaim(s)
+		return true
+	})
 	for t := range st.Tasks() {
 		if i, ok := e.index[t.Placement.Node]; ok && reserves(t) {
 			e.ledger.take(i, t)

@@ -63,30 +63,14 @@ func (g *group) sorted() []*cluster.Task {
 // placeGroup is the group as place sees it, without its tasks.
 func (e *Engine) placeGroup(g *group) place.Group {
 	one := g.one()
-	out := place.Group{Key: g.key, Job: g.job, Reserve: one.Reserve, Filters: e.filters(g.job)}
-	if ids := one.Nodes; len(ids) > 0 {
-		out.Nodes = []int{}
-		for _, id := range ids {
-			if i, ok := e.index[id]; ok {
-				out.Nodes = append(out.Nodes, int(i))
-			}
-		}
-	}
-	if j := e.work.Job(g.job); j != nil {
-		spec := j.Control.Spec
-		if spec.Strategy == "" {
-			spec.Strategy = e.cfg.Strategy
-		}
-		out.Spec, out.Priority = &spec, spec.Priority
-		// Nobody but place enforces the limit, so the job's present one counts, not the one at the task's creation.
-		out.Reserve.MaxPerNode = spec.MaxPerNode
-	}
+	out := e.groupOf(g.job, one.Nodes, one.Reserve)
+	out.Key = g.key
 	return out
 }
 
 // place puts waiting tasks on nodes, and records why others have to wait. It places no more than a turn may write; the rest follows in the next.
 func (e *Engine) place(now cluster.Time) {
-	c := e.ledger.cluster()
+	c := e.cluster()
 	var try []place.Group
 	stalled := map[string]bool{} // groups that were looked at and wait
 	for _, key := range slices.Sorted(maps.Keys(e.groups)) {
@@ -132,7 +116,7 @@ func (e *Engine) place(now cluster.Time) {
 // recount records why groups stall, and looks again at nodes on which there is less room now: others that wait may be kept from them by another reason than
 // before.
 func (e *Engine) recount(stalled map[string]bool, nodes []int) {
-	c := e.ledger.cluster()
+	c := e.cluster()
 	for _, key := range slices.Sorted(maps.Keys(e.groups)) {
 		g := e.groups[key]
 		if g.stands == nil || g.dirty || !stalled[key] && len(nodes) == 0 {

@@ -38,6 +38,7 @@ func (d *decision) fill(s *slot, u *cluster.Update) {
 		upFor = last.Observed.At.Sub(s.UpSince)
 	}
 	d.keepBooks(s, u)
+	d.keepClaim(s)
 	if s.status == held && s.why != nil && s.was != nil && !s.Done && (!s.hasPlaced() || s.stale(d.job)) {
 		d.stallSlot(s.ID(), *s.why)
 	}
@@ -64,6 +65,16 @@ func (d *decision) fill(s *slot, u *cluster.Update) {
 		return
 	}
 	d.restart(s, last, upFor)
+}
+
+// keepClaim gives room back that was kept for the slot's next task, once that has a node or the room can be of no use.
+func (d *decision) keepClaim(s *slot) {
+	if s.Claim == "" {
+		return
+	}
+	if n := d.Node(s.Claim); s.status != wanted || s.up || s.hasPlaced() || n == nil || !n.Usable() {
+		s.Claim = ""
+	}
 }
 
 func (d *decision) waitForStop(s *slot, t *task) {

@@ -18,6 +18,9 @@ type decision struct {
 	now   cluster.Time
 	rev   cluster.Revision
 	slots []*slot
+
+	claims []Claim // room kept for slots that move in this decision
+	giveUp bool    // the update ends although slots are left that it could not move
 	Result
 }
 

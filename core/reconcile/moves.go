@@ -17,6 +17,7 @@ type move struct {
 	reason   string
 	by       string
 	grace    time.Duration
+	room     cluster.NodeID // where an update's replacement fits
 }
 
 // move admits what is voluntary within the budget, in the order of causes. The update's wishes are its own to add.
@@ -185,7 +186,14 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) admission {
 	if m.cause == cluster.CauseUpdate && !d.placeFree(s, u) {
 		return notAsked // its turn will come; the update says how far it is
 	}
-	if d.startsFirst(m) {
+	first := d.startsFirst(m)
+	if m.cause == cluster.CauseUpdate && s.next == nil {
+		var room bool
+		if first, room = d.room(&m, first); !room {
+			return notAsked
+		}
+	}
+	if first {
 		d.startFirst(m, u)
 		return admitted
 	}
@@ -199,6 +207,8 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) admission {
 	switch {
 	case m.cause == cluster.CauseUpdate:
 		d.takePlace(s, u)
+		s.Claim = m.room
+		d.claims = append(d.claims, Claim{Slot: s.Slot, Node: m.room, Leaving: leaves.Task})
 	case !s.Done:
 		s.MovedBy = m.cause.String()
 	}
@@ -207,6 +217,28 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) admission {
 		d.renew(s) // what leaves for another cause comes back with the newest version
 	}
 	return admitted
+}
+
+// room finds out whether the replacement of a task that is up would fit, and where; no healthy task is stopped whose replacement would not. Where it fits only
+// without the task that it replaces, that stops first, also if the job starts first. It reports whether to start first, and whether there is room at all.
+func (d *decision) room(m *move, first bool) (startFirst, room bool) {
+	s := m.slot
+	if first {
+		if d.Fits(d.job, s.Slot, nil, d.claims).Node != "" {
+			return true, true
+		}
+		m.reason += "; stops first, since its replacement fits only without it"
+	}
+	fit := d.Fits(d.job, s.Slot, s.keep.Task, d.claims)
+	if m.room = fit.Node; fit.Node != "" {
+		return false, true
+	}
+	d.NoRoom = true
+	d.stallSlot(s.ID(), cluster.Stall{
+		Code: fit.Code, Message: fmt.Sprintf("task %s stays (%s), for its replacement would not fit in its place: %s", s.keep.ID, m.reason, fit.Why),
+		Clears: "room becomes free",
+	})
+	return false, false
 }
 
 // startFirst sees to a replacement, beside which the task that leaves stays until it is up.

@@ -27,6 +27,7 @@ type scene struct {
 
 	answer   reconcile.Answer
 	says     map[cluster.TaskID]reconcile.Saying
+	space    map[cluster.SlotKey]string
 	verdicts map[cluster.NodeID]reconcile.Verdict
 
 	last reconcile.Result // of the last decision
@@ -167,6 +168,23 @@ func (s *scene) Verdict(_ *cluster.Job, node cluster.NodeID) reconcile.Verdict {
 func (s *scene) Answer(*cluster.Job) reconcile.Answer { return s.answer }
 
 func (s *scene) Says(t *cluster.Task) reconcile.Saying { return s.says[t.ID] }
+
+// Fits finds room somewhere, unless the scene says that a slot's next task has none, or only where the old one was.
+func (s *scene) Fits(_ *cluster.Job, slot *cluster.Slot, leaving *cluster.Task, _ []reconcile.Claim) reconcile.Fit {
+	switch space := s.space[slot.Key]; {
+	case space == noRoom, space == inPlace && leaving == nil:
+		return reconcile.Fit{Code: cluster.CodeInsufficientResources, Why: "no room"}
+	case leaving != nil:
+		return reconcile.Fit{Node: leaving.Placement.Node}
+	}
+	return reconcile.Fit{Node: "elsewhere"}
+}
+
+// What a scene says of the room for a slot's next task.
+const (
+	noRoom  = "none"
+	inPlace = "in place"
+)
 
 // decide decides about the job and applies what was decided.
 func (s *scene) decide() reconcile.Result {

@@ -230,16 +230,19 @@ func (d *decision) checkFailures(u *cluster.Update) {
 	}
 	failed := u.Failures > 0 && float64(u.Failures) > d.spec.Update.MaxFailureRatio*float64(max(u.Total, 1))
 	why := fmt.Sprintf("%d of %d slots failed: %s", u.Failures, u.Total, u.Message)
+	late := false
 	if !failed && d.spec.Update.ProgressDeadline > 0 && d.progressing() {
 		left := d.spec.Update.ProgressDeadline - d.now.Sub(u.LastUp)
 		d.wakeIn(left)
-		failed, why = left <= 0, fmt.Sprintf("no slot came up for %s", d.spec.Update.ProgressDeadline)
+		late, why = left <= 0, fmt.Sprintf("no slot came up for %s", d.spec.Update.ProgressDeadline)
+		failed = late
 	}
 	if !failed {
 		return
 	}
 	switch {
 	case d.spec.Update.OnFailure == cluster.FailureContinue:
+		d.giveUp = late
 	case d.spec.Update.OnFailure == cluster.FailureRollback && !u.Rollback && d.job.VersionOf(u.From) != nil:
 		d.Rollback, d.Why = u.From, why
 		d.enter(u, cluster.UpdatePaused, "rolling back: "+why)
@@ -248,14 +251,19 @@ func (d *decision) checkFailures(u *cluster.Update) {
 	}
 }
 
-// progressing reports whether some slot that the update moved has not come up yet.
+// progressing reports whether the update waits for something to come up or to make room. While a new task is watched, it does not.
 func (d *decision) progressing() bool {
+	left := false
 	for _, s := range d.slots {
-		if s.Slot != nil && s.status == wanted && s.MovedBy == cluster.MovedByUpdate {
-			return true
+		if s.Slot == nil || s.status != wanted {
+			continue
 		}
+		if s.MovedBy == cluster.MovedByMonitor {
+			return false
+		}
+		left = left || s.MovedBy == cluster.MovedByUpdate || s.stale(d.job)
 	}
-	return false
+	return left
 }
 
 // endUpdate sees whether anything is left to move, and says what stands in the way.
@@ -277,14 +285,15 @@ func (d *decision) endUpdate(u *cluster.Update) {
 	switch u.State {
 	case cluster.Updating:
 		u.Waiting = waiting + heldBack
-		if left > 0 {
+		if left > 0 && !d.giveUp {
 			break
 		}
+		u.Waiting += left
 		done := cluster.UpdateCompleted
 		if u.Rollback {
 			done = cluster.UpdateRolledBack
 		}
-		d.enter(u, done, completed(waiting, heldBack))
+		d.enter(u, done, completed(waiting, heldBack, left))
 	case cluster.UpdatePaused:
 		d.stall(cluster.Stall{
 			Subject: cluster.Subject{Kind: cluster.SubjectUpdate, ID: d.job.Name}, Code: cluster.CodeUpdatePaused,
@@ -295,13 +304,16 @@ func (d *decision) endUpdate(u *cluster.Update) {
 	}
 }
 
-func completed(waiting, heldBack int) string {
+func completed(waiting, heldBack, left int) string {
 	out := "completed"
 	if waiting > 0 {
 		out += fmt.Sprintf(", %d waiting", waiting)
 	}
 	if heldBack > 0 {
 		out += fmt.Sprintf(", %d held", heldBack)
+	}
+	if left > 0 {
+		out += fmt.Sprintf(", %d not updated", left)
 	}
 	return out
 }

@@ -28,6 +28,23 @@ type View interface {
 	Answer(job *cluster.Job) Answer
 	// Says joins what drainers say of a task.
 	Says(task *cluster.Task) Saying
+	// Fits says whether one more task of a job's newest version would find room for a slot, once the leaving task (nil: none leaves) has given back what it
+	// takes, beside the room that is kept for slots that moved before, and for those in also.
+	Fits(job *cluster.Job, slot *cluster.Slot, leaving *cluster.Task, also []Claim) Fit
+}
+
+// Claim is room that one decision keeps for a slot.
+type Claim struct {
+	Slot    *cluster.Slot
+	Node    cluster.NodeID
+	Leaving *cluster.Task // that makes the room
+}
+
+// Fit is whether and where a task would find room.
+type Fit struct {
+	Node cluster.NodeID // "": nowhere
+	Code cluster.Code   // why not
+	Why  string         // the same for people
 }
 
 // Verdict is what the filters together say of one class and node.
@@ -66,6 +83,7 @@ type Result struct {
 	Changes  []cluster.Change
 	Stalls   []cluster.Stall // all that reconcile now says about the job and its slots; earlier ones end. Since and Changed are the engine's to fill in
 	Wake     time.Duration   // decide again after so long at the latest; 0: only when something changes
+	NoRoom   bool            // some slot cannot move for want of room: decide again when room becomes free
 	Rollback uint64          // make a new version of the job with the content of this one; 0: do not
 	Why      string          // with Rollback
 }

@@ -305,6 +305,7 @@ type Slot struct {
 	MovedBy    string // what moves the slot: "update", "drain", …; once up after an update "monitor" while that is watched; then ""
 	MovedIn    uint64 // the version whose update moved it
 	Counted    bool   // a failure of this slot was counted in the running update
+	Claim      NodeID // where room is kept for its next task, since an update emptied it; until that is placed or the node takes nothing new
 }
 
 // The values of Slot.MovedBy with which a slot holds a place of its job's update.

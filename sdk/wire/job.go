@@ -171,6 +171,7 @@ func SlotToProto(s *cluster.Slot) *setpointv1.Slot {
 		MovedBy:     s.MovedBy,
 		MovedIn:     s.MovedIn,
 		Counted:     s.Counted,
+		Claim:       string(s.Claim),
 	}
 }
 
@@ -203,5 +204,6 @@ func SlotFromProto(p *setpointv1.Slot) *cluster.Slot {
 		MovedBy:     p.GetMovedBy(),
 		MovedIn:     p.GetMovedIn(),
 		Counted:     p.GetCounted(),
+		Claim:       cluster.NodeID(p.GetClaim()),
 	}
 }

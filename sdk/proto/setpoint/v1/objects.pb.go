@@ -1864,6 +1864,7 @@ type Slot struct {
 	MovedBy       string                 `protobuf:"bytes,19,opt,name=moved_by,json=movedBy,proto3" json:"moved_by,omitempty"`
 	MovedIn       uint64                 `protobuf:"varint,20,opt,name=moved_in,json=movedIn,proto3" json:"moved_in,omitempty"`
 	Counted       bool                   `protobuf:"varint,21,opt,name=counted,proto3" json:"counted,omitempty"`
+	Claim         string                 `protobuf:"bytes,22,opt,name=claim,proto3" json:"claim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2043,6 +2044,13 @@ func (x *Slot) GetCounted() bool {
 		return x.Counted
 	}
 	return false
+}
+
+func (x *Slot) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
 }
 
 type Task struct {
@@ -3024,7 +3032,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	" \x01(\x03R\bfailures\x12*\n" +
 	"\alast_up\x18\v \x01(\v2\x11.setpoint.v1.TimeR\x06lastUp\x12\x18\n" +
 	"\awaiting\x18\f \x01(\x03R\awaiting\x12\x18\n" +
-	"\aresumes\x18\r \x01(\x04R\aresumes\"\xe5\x04\n" +
+	"\aresumes\x18\r \x01(\x04R\aresumes\"\xfb\x04\n" +
 	"\x04Slot\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1f\n" +
@@ -3051,7 +3059,8 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x04done\x18\x12 \x01(\bR\x04done\x12\x19\n" +
 	"\bmoved_by\x18\x13 \x01(\tR\amovedBy\x12\x19\n" +
 	"\bmoved_in\x18\x14 \x01(\x04R\amovedIn\x12\x18\n" +
-	"\acounted\x18\x15 \x01(\bR\acounted\"\x8b\x04\n" +
+	"\acounted\x18\x15 \x01(\bR\acounted\x12\x14\n" +
+	"\x05claim\x18\x16 \x01(\tR\x05claim\"\x8b\x04\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x12\n" +
