@@ -68,11 +68,11 @@ func (e *Engine) why(op Why) (any, error) {
 		return nil, notFound("task", string(op.Task), "task ls lists those that there are")
 	}
 	out := WhyResult{Task: t, Stalls: e.work.TaskStalls(t)}
-	if !waiting(t) {
+	if !e.grouped(t) {
 		return out, nil
 	}
 	g := e.placeGroup(e.groups[GroupKey(t)])
-	c := e.ledger.cluster()
+	c := e.cluster()
 	st := place.Stand(c, g)
 	d := place.Describe(c, g)
 	out.Sentence, out.Nearest, out.Clears = place.Sentence(st.Facts(), d), d.Nearest.Name, d.Clears

@@ -83,7 +83,7 @@ func (e *Engine) take(in Input, now cluster.Time) {
 	case AgentsHeard:
 		for _, id := range in.Nodes {
 			if a := e.agents[id]; a != nil {
-				a.last = now
+				a.last, a.confirmed = now, false
 				e.lookNow = e.lookNow || a.reported && e.work.Node(id).Status.State != cluster.NodeReady
 			}
 		}
@@ -155,6 +155,9 @@ func (e *Engine) hearings() iter.Seq[monitor.Hearing] {
 
 // reconcile decides about every job of which something changed, until the turn is full; the rest stays for the next.
 func (e *Engine) reconcile(now cluster.Time) time.Duration {
+	if len(e.changedNodes) > 0 {
+		maps.Copy(e.dirtyJobs, e.noRoom)
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.dirtyJobs)) {
 		if len(e.touched) >= e.cfg.MaxChanges {
 			break
@@ -164,6 +167,10 @@ func (e *Engine) reconcile(now cluster.Time) time.Duration {
 		e.applyAll(cluster.AuthorReconcile, r.Changes)
 		e.setStalls(e.jobStalls(name), r.Stalls)
 		delete(e.wakes, name)
+		delete(e.noRoom, name)
+		if r.NoRoom {
+			e.noRoom[name] = true
+		}
 		if r.Wake > 0 {
 			e.wakes[name] = now.Engine + r.Wake
 		}
