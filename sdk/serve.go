@@ -71,9 +71,10 @@ func (served) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) 
 }
 
 // Serve runs the plugin until its daemon ends it or is gone. It is the last call of a plugin's main. A plugin whose definition is wrong, or that was started
-// by hand, says so on standard error and exits with status 1; started by hand with the argument "describe" it prints what it is, as JSON.
+// by hand, says so on standard error and exits with status 1; started by hand with the argument "describe" it prints what it is, as JSON,
+// and with "--debug" it waits for a daemon to attach to it, and says how on standard output.
 func Serve(p Plugin) {
-	log := hclog.New(&hclog.LoggerOptions{Name: p.Name, Level: hclog.Trace, Output: os.Stderr, JSONFormat: true})
+	log := hclog.New(&hclog.LoggerOptions{Name: p.Name, Level: hclog.Trace, Output: os.Stderr, JSONFormat: !debugging(os.Args)})
 	var grpcServer *grpc.Server
 	server, err := NewServer(p, log, func() { shutDown(grpcServer) })
 	if err != nil {
@@ -82,6 +83,13 @@ func Serve(p Plugin) {
 	}
 	if len(os.Args) == 2 && os.Args[1] == "describe" {
 		describe(server)
+		return
+	}
+	if debugging(os.Args) {
+		if err := serveDebug(p.Name, server); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	}
 	if err := holdLifeline(os.Getenv(LifelineEnv), func() { os.Exit(0) }); err != nil {
