@@ -34,6 +34,8 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceListNodesProcedure:   pki.RoleReader,
 	apiv1connect.ApiServiceGetNodeProcedure:     pki.RoleReader,
 	apiv1connect.ApiServiceListPluginsProcedure: pki.RoleReader,
+	apiv1connect.ApiServiceGetPluginProcedure:   pki.RoleReader,
+	apiv1connect.ApiServicePluginLogsProcedure:  pki.RoleReader,
 	apiv1connect.ApiServiceListStallsProcedure:  pki.RoleReader,
 	apiv1connect.ApiServiceWatchEventsProcedure: pki.RoleReader,
 
@@ -51,6 +53,9 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceRemoveNodeProcedure:       pki.RoleOperator,
 	apiv1connect.ApiServiceConfirmDownProcedure:      pki.RoleOperator,
 	apiv1connect.ApiServiceConfirmPluginProcedure:    pki.RoleOperator,
+	apiv1connect.ApiServiceReloadPluginProcedure:     pki.RoleOperator,
+
+	apiv1connect.ApiServiceShadowPluginProcedure: pki.RoleAdmin, // it runs what is at a path of the caller's choice
 
 	apiv1connect.ApiServiceCreateTokenProcedure: pki.RoleAdmin,
 	apiv1connect.ApiServiceListTokensProcedure:  pki.RoleAdmin,

@@ -76,6 +76,8 @@ type Options struct {
 	Events  *Events
 	Log     hclog.Logger
 
+	PluginOperator PluginOperator // nil: nobody can look into plugins
+
 	History History // nil: there are the recent events only
 	Version string  // of the server
 	PID     int

@@ -55,7 +55,10 @@ func message(err error) string {
 
 func refusalOf(err error) refusal {
 	var op *engine.OpError
+	var plugin *PluginError
 	switch {
+	case errors.As(err, &plugin):
+		return refusal{code: connect.CodeAborted, word: plugin.Code, hint: plugin.Hint}
 	case errors.As(err, &op):
 		r := refusal{code: codeOf(op.Kind), word: string(op.Kind), hint: op.Hint, problems: op.Problems}
 		if r.code == connect.CodeInternal {

@@ -30,7 +30,7 @@ const (
 // Why a call was refused, as detail of its error. Nothing was changed.
 type ErrorDetail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`         // not_found, conflict, invalid, refused, compacted, too_slow, unavailable, internal
+	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`         // not_found, conflict, invalid, refused, compacted, too_slow, unavailable, internal; plugin_unavailable, plugin_timeout, plugin_invalid
 	Hint          string                 `protobuf:"bytes,2,opt,name=hint,proto3" json:"hint,omitempty"`         // what to do
 	Problems      []*Problem             `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"` // with invalid: all of them
 	unknownFields protoimpl.UnknownFields
@@ -2147,6 +2147,995 @@ func (x *ListPluginsResponse) GetPlugins() []*Plugin {
 	return nil
 }
 
+type GetPluginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plugin        string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPluginRequest) Reset() {
+	*x = GetPluginRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPluginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPluginRequest) ProtoMessage() {}
+
+func (x *GetPluginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPluginRequest.ProtoReflect.Descriptor instead.
+func (*GetPluginRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *GetPluginRequest) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+type GetPluginResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Plugin         *Plugin                `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	Sdk            string                 `protobuf:"bytes,2,opt,name=sdk,proto3" json:"sdk,omitempty"`            // that it was built with
+	Protocol       int64                  `protobuf:"varint,3,opt,name=protocol,proto3" json:"protocol,omitempty"` // version that was negotiated; 0: it never answered
+	Builtin        bool                   `protobuf:"varint,4,opt,name=builtin,proto3" json:"builtin,omitempty"`   // part of the server's executable
+	Path           string                 `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`
+	Args           []string               `protobuf:"bytes,6,rep,name=args,proto3" json:"args,omitempty"`
+	DigestRunning  string                 `protobuf:"bytes,7,opt,name=digest_running,json=digestRunning,proto3" json:"digest_running,omitempty"` // sha256 of the executable that runs, or ran last
+	DigestOnDisk   string                 `protobuf:"bytes,8,opt,name=digest_on_disk,json=digestOnDisk,proto3" json:"digest_on_disk,omitempty"`
+	OnDiskProblem  string                 `protobuf:"bytes,9,opt,name=on_disk_problem,json=onDiskProblem,proto3" json:"on_disk_problem,omitempty"`    // why the executable on disk could not be looked at, or run
+	Timeout        *durationpb.Duration   `protobuf:"bytes,10,opt,name=timeout,proto3" json:"timeout,omitempty"`                                      // for one answer
+	OnFailure      string                 `protobuf:"bytes,11,opt,name=on_failure,json=onFailure,proto3" json:"on_failure,omitempty"`                 // stall, ignore
+	Classes        int64                  `protobuf:"varint,12,opt,name=classes,proto3" json:"classes,omitempty"`                                     // that it answers for
+	Jobs           int64                  `protobuf:"varint,13,opt,name=jobs,proto3" json:"jobs,omitempty"`                                           // whose slots it answers for
+	MirrorRevision uint64                 `protobuf:"varint,14,opt,name=mirror_revision,json=mirrorRevision,proto3" json:"mirror_revision,omitempty"` // up to which it has answered
+	MirrorNodes    int64                  `protobuf:"varint,15,opt,name=mirror_nodes,json=mirrorNodes,proto3" json:"mirror_nodes,omitempty"`
+	Latency        *PluginLatency         `protobuf:"bytes,16,opt,name=latency,proto3" json:"latency,omitempty"`                      // of answers about changed nodes, lately
+	LastError      string                 `protobuf:"bytes,17,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // why it last did not serve
+	LastErrorAt    *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=last_error_at,json=lastErrorAt,proto3" json:"last_error_at,omitempty"`
+	NextTry        *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=next_try,json=nextTry,proto3" json:"next_try,omitempty"`                      // absent: none is ahead
+	MemoryBytes    int64                  `protobuf:"varint,20,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`         // resident; 0: unknown
+	Sandbox        []string               `protobuf:"bytes,21,rep,name=sandbox,proto3" json:"sandbox,omitempty"`                                     // what is in force of its process
+	SandboxMissing []string               `protobuf:"bytes,22,rep,name=sandbox_missing,json=sandboxMissing,proto3" json:"sandbox_missing,omitempty"` // what could not be applied, and why
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *GetPluginResponse) Reset() {
+	*x = GetPluginResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPluginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPluginResponse) ProtoMessage() {}
+
+func (x *GetPluginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPluginResponse.ProtoReflect.Descriptor instead.
+func (*GetPluginResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *GetPluginResponse) GetPlugin() *Plugin {
+	if x != nil {
+		return x.Plugin
+	}
+	return nil
+}
+
+func (x *GetPluginResponse) GetSdk() string {
+	if x != nil {
+		return x.Sdk
+	}
+	return ""
+}
+
+func (x *GetPluginResponse) GetProtocol() int64 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *GetPluginResponse) GetBuiltin() bool {
+	if x != nil {
+		return x.Builtin
+	}
+	return false
+}
+
+func (x *GetPluginResponse) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *GetPluginResponse) GetArgs() []string {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+func (x *GetPluginResponse) GetDigestRunning() string {
+	if x != nil {
+		return x.DigestRunning
+	}
+	return ""
+}
+
+func (x *GetPluginResponse) GetDigestOnDisk() string {
+	if x != nil {
+		return x.DigestOnDisk
+	}
+	return ""
+}
+
+func (x *GetPluginResponse) GetOnDiskProblem() string {
+	if x != nil {
+		return x.OnDiskProblem
+	}
+	return ""
+}
+
+func (x *GetPluginResponse) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *GetPluginResponse) GetOnFailure() string {
+	if x != nil {
+		return x.OnFailure
+	}
+	return ""
+}
+
+func (x *GetPluginResponse) GetClasses() int64 {
+	if x != nil {
+		return x.Classes
+	}
+	return 0
+}
+
+func (x *GetPluginResponse) GetJobs() int64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *GetPluginResponse) GetMirrorRevision() uint64 {
+	if x != nil {
+		return x.MirrorRevision
+	}
+	return 0
+}
+
+func (x *GetPluginResponse) GetMirrorNodes() int64 {
+	if x != nil {
+		return x.MirrorNodes
+	}
+	return 0
+}
+
+func (x *GetPluginResponse) GetLatency() *PluginLatency {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+func (x *GetPluginResponse) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *GetPluginResponse) GetLastErrorAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastErrorAt
+	}
+	return nil
+}
+
+func (x *GetPluginResponse) GetNextTry() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextTry
+	}
+	return nil
+}
+
+func (x *GetPluginResponse) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *GetPluginResponse) GetSandbox() []string {
+	if x != nil {
+		return x.Sandbox
+	}
+	return nil
+}
+
+func (x *GetPluginResponse) GetSandboxMissing() []string {
+	if x != nil {
+		return x.SandboxMissing
+	}
+	return nil
+}
+
+type PluginLatency struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Samples       int64                  `protobuf:"varint,1,opt,name=samples,proto3" json:"samples,omitempty"`
+	P50           *durationpb.Duration   `protobuf:"bytes,2,opt,name=p50,proto3" json:"p50,omitempty"`
+	P90           *durationpb.Duration   `protobuf:"bytes,3,opt,name=p90,proto3" json:"p90,omitempty"`
+	P99           *durationpb.Duration   `protobuf:"bytes,4,opt,name=p99,proto3" json:"p99,omitempty"`
+	Max           *durationpb.Duration   `protobuf:"bytes,5,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginLatency) Reset() {
+	*x = PluginLatency{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginLatency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginLatency) ProtoMessage() {}
+
+func (x *PluginLatency) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
+func (*PluginLatency) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *PluginLatency) GetSamples() int64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *PluginLatency) GetP50() *durationpb.Duration {
+	if x != nil {
+		return x.P50
+	}
+	return nil
+}
+
+func (x *PluginLatency) GetP90() *durationpb.Duration {
+	if x != nil {
+		return x.P90
+	}
+	return nil
+}
+
+func (x *PluginLatency) GetP99() *durationpb.Duration {
+	if x != nil {
+		return x.P99
+	}
+	return nil
+}
+
+func (x *PluginLatency) GetMax() *durationpb.Duration {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+type PluginLogsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plugin        string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	Follow        bool                   `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	Tail          int64                  `protobuf:"varint,3,opt,name=tail,proto3" json:"tail,omitempty"` // last lines; negative: all that are kept
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginLogsRequest) Reset() {
+	*x = PluginLogsRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginLogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginLogsRequest) ProtoMessage() {}
+
+func (x *PluginLogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginLogsRequest.ProtoReflect.Descriptor instead.
+func (*PluginLogsRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *PluginLogsRequest) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *PluginLogsRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+func (x *PluginLogsRequest) GetTail() int64 {
+	if x != nil {
+		return x.Tail
+	}
+	return 0
+}
+
+type PluginLogsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lines         []*PluginLine          `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginLogsResponse) Reset() {
+	*x = PluginLogsResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginLogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginLogsResponse) ProtoMessage() {}
+
+func (x *PluginLogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginLogsResponse.ProtoReflect.Descriptor instead.
+func (*PluginLogsResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *PluginLogsResponse) GetLines() []*PluginLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+type PluginLine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Pid           int64                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
+	Stream        string                 `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"` // stdout, stderr
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`     // escaped for display
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginLine) Reset() {
+	*x = PluginLine{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginLine) ProtoMessage() {}
+
+func (x *PluginLine) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginLine.ProtoReflect.Descriptor instead.
+func (*PluginLine) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *PluginLine) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *PluginLine) GetPid() int64 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *PluginLine) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *PluginLine) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type ReloadPluginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plugin        string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadPluginRequest) Reset() {
+	*x = ReloadPluginRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadPluginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadPluginRequest) ProtoMessage() {}
+
+func (x *ReloadPluginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadPluginRequest.ProtoReflect.Descriptor instead.
+func (*ReloadPluginRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ReloadPluginRequest) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+type ReloadPluginResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Before        *PluginProcess         `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
+	After         *PluginProcess         `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	Comparison    *PluginComparison      `protobuf:"bytes,3,opt,name=comparison,proto3" json:"comparison,omitempty"` // what the new process answered differently, before it took over
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadPluginResponse) Reset() {
+	*x = ReloadPluginResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadPluginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadPluginResponse) ProtoMessage() {}
+
+func (x *ReloadPluginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadPluginResponse.ProtoReflect.Descriptor instead.
+func (*ReloadPluginResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ReloadPluginResponse) GetBefore() *PluginProcess {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *ReloadPluginResponse) GetAfter() *PluginProcess {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *ReloadPluginResponse) GetComparison() *PluginComparison {
+	if x != nil {
+		return x.Comparison
+	}
+	return nil
+}
+
+type PluginProcess struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	Pid           int64                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`      // 0: there was none
+	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"` // sha256 of its executable
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginProcess) Reset() {
+	*x = PluginProcess{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginProcess) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginProcess) ProtoMessage() {}
+
+func (x *PluginProcess) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginProcess.ProtoReflect.Descriptor instead.
+func (*PluginProcess) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *PluginProcess) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *PluginProcess) GetPid() int64 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *PluginProcess) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+type ShadowPluginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plugin        string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`    // of the candidate, absolute, on the server's machine
+	Args          []string               `protobuf:"bytes,3,rep,name=args,proto3" json:"args,omitempty"`    // empty: those of the plugin
+	Limit         int32                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"` // differences that are listed; 0: the server's choice
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowPluginRequest) Reset() {
+	*x = ShadowPluginRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowPluginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowPluginRequest) ProtoMessage() {}
+
+func (x *ShadowPluginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowPluginRequest.ProtoReflect.Descriptor instead.
+func (*ShadowPluginRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ShadowPluginRequest) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *ShadowPluginRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ShadowPluginRequest) GetArgs() []string {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+func (x *ShadowPluginRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ShadowPluginResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Comparison    *PluginComparison      `protobuf:"bytes,1,opt,name=comparison,proto3" json:"comparison,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowPluginResponse) Reset() {
+	*x = ShadowPluginResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowPluginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowPluginResponse) ProtoMessage() {}
+
+func (x *ShadowPluginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowPluginResponse.ProtoReflect.Descriptor instead.
+func (*ShadowPluginResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ShadowPluginResponse) GetComparison() *PluginComparison {
+	if x != nil {
+		return x.Comparison
+	}
+	return nil
+}
+
+// In what two versions of a plugin answer the same questions differently.
+type PluginComparison struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Serving       string                 `protobuf:"bytes,1,opt,name=serving,proto3" json:"serving,omitempty"`     // version of the plugin that serves
+	Candidate     string                 `protobuf:"bytes,2,opt,name=candidate,proto3" json:"candidate,omitempty"` // version of the other
+	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`  // of the state about which both were asked
+	Nodes         int64                  `protobuf:"varint,4,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	Classes       int64                  `protobuf:"varint,5,opt,name=classes,proto3" json:"classes,omitempty"`
+	Jobs          int64                  `protobuf:"varint,6,opt,name=jobs,proto3" json:"jobs,omitempty"`               // whose slots were asked for
+	Drains        int64                  `protobuf:"varint,7,opt,name=drains,proto3" json:"drains,omitempty"`           // nodes that are drained
+	Unjudged      int64                  `protobuf:"varint,8,opt,name=unjudged,proto3" json:"unjudged,omitempty"`       // could not be compared, because the plugin that serves has not answered
+	Total         int64                  `protobuf:"varint,9,opt,name=total,proto3" json:"total,omitempty"`             // differences
+	Differences   []*PluginDifference    `protobuf:"bytes,10,rep,name=differences,proto3" json:"differences,omitempty"` // the first of them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginComparison) Reset() {
+	*x = PluginComparison{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginComparison) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginComparison) ProtoMessage() {}
+
+func (x *PluginComparison) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginComparison.ProtoReflect.Descriptor instead.
+func (*PluginComparison) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *PluginComparison) GetServing() string {
+	if x != nil {
+		return x.Serving
+	}
+	return ""
+}
+
+func (x *PluginComparison) GetCandidate() string {
+	if x != nil {
+		return x.Candidate
+	}
+	return ""
+}
+
+func (x *PluginComparison) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *PluginComparison) GetNodes() int64 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *PluginComparison) GetClasses() int64 {
+	if x != nil {
+		return x.Classes
+	}
+	return 0
+}
+
+func (x *PluginComparison) GetJobs() int64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *PluginComparison) GetDrains() int64 {
+	if x != nil {
+		return x.Drains
+	}
+	return 0
+}
+
+func (x *PluginComparison) GetUnjudged() int64 {
+	if x != nil {
+		return x.Unjudged
+	}
+	return 0
+}
+
+func (x *PluginComparison) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *PluginComparison) GetDifferences() []*PluginDifference {
+	if x != nil {
+		return x.Differences
+	}
+	return nil
+}
+
+type PluginDifference struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // verdict, slot, transition
+	Jobs          []string               `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"` // name; empty: all nodes, or no node
+	Slot          string                 `protobuf:"bytes,4,opt,name=slot,proto3" json:"slot,omitempty"`
+	Task          string                 `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`
+	Serving       string                 `protobuf:"bytes,6,opt,name=serving,proto3" json:"serving,omitempty"` // what the plugin that serves says
+	Candidate     string                 `protobuf:"bytes,7,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginDifference) Reset() {
+	*x = PluginDifference{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginDifference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginDifference) ProtoMessage() {}
+
+func (x *PluginDifference) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginDifference.ProtoReflect.Descriptor instead.
+func (*PluginDifference) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *PluginDifference) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PluginDifference) GetJobs() []string {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *PluginDifference) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *PluginDifference) GetSlot() string {
+	if x != nil {
+		return x.Slot
+	}
+	return ""
+}
+
+func (x *PluginDifference) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *PluginDifference) GetServing() string {
+	if x != nil {
+		return x.Serving
+	}
+	return ""
+}
+
+func (x *PluginDifference) GetCandidate() string {
+	if x != nil {
+		return x.Candidate
+	}
+	return ""
+}
+
 type ConfirmPluginRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Plugin        string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
@@ -2156,7 +3145,7 @@ type ConfirmPluginRequest struct {
 
 func (x *ConfirmPluginRequest) Reset() {
 	*x = ConfirmPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +3157,7 @@ func (x *ConfirmPluginRequest) String() string {
 func (*ConfirmPluginRequest) ProtoMessage() {}
 
 func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +3170,7 @@ func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ConfirmPluginRequest) GetPlugin() string {
@@ -2199,7 +3188,7 @@ type ConfirmPluginResponse struct {
 
 func (x *ConfirmPluginResponse) Reset() {
 	*x = ConfirmPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +3200,7 @@ func (x *ConfirmPluginResponse) String() string {
 func (*ConfirmPluginResponse) ProtoMessage() {}
 
 func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +3213,7 @@ func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{53}
 }
 
 type ListStallsRequest struct {
@@ -2239,7 +3228,7 @@ type ListStallsRequest struct {
 
 func (x *ListStallsRequest) Reset() {
 	*x = ListStallsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +3240,7 @@ func (x *ListStallsRequest) String() string {
 func (*ListStallsRequest) ProtoMessage() {}
 
 func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +3253,7 @@ func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsRequest.ProtoReflect.Descriptor instead.
 func (*ListStallsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListStallsRequest) GetJob() string {
@@ -2306,7 +3295,7 @@ type ListStallsResponse struct {
 
 func (x *ListStallsResponse) Reset() {
 	*x = ListStallsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +3307,7 @@ func (x *ListStallsResponse) String() string {
 func (*ListStallsResponse) ProtoMessage() {}
 
 func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +3320,7 @@ func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsResponse.ProtoReflect.Descriptor instead.
 func (*ListStallsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListStallsResponse) GetStalls() []*Stall {
@@ -2370,7 +3359,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +3371,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +3384,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchEventsRequest) GetFromRevision() uint64 {
@@ -2458,7 +3447,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +3459,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2483,7 +3472,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchEventsResponse) GetRevision() uint64 {
@@ -2510,7 +3499,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2522,7 +3511,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2535,7 +3524,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CreateTokenRequest) GetRole() string {
@@ -2562,7 +3551,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +3563,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +3576,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -2612,7 +3601,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2624,7 +3613,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2637,7 +3626,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{60}
 }
 
 type ListTokensResponse struct {
@@ -2649,7 +3638,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +3650,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +3663,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -2693,7 +3682,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +3694,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +3707,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -2736,7 +3725,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2748,7 +3737,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2761,7 +3750,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
 }
 
 var File_setpoint_api_v1_api_proto protoreflect.FileDescriptor
@@ -2913,7 +3902,94 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x13ConfirmDownResponse\"\x14\n" +
 	"\x12ListPluginsRequest\"H\n" +
 	"\x13ListPluginsResponse\x121\n" +
-	"\aplugins\x18\x01 \x03(\v2\x17.setpoint.api.v1.PluginR\aplugins\".\n" +
+	"\aplugins\x18\x01 \x03(\v2\x17.setpoint.api.v1.PluginR\aplugins\"*\n" +
+	"\x10GetPluginRequest\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\"\xad\x06\n" +
+	"\x11GetPluginResponse\x12/\n" +
+	"\x06plugin\x18\x01 \x01(\v2\x17.setpoint.api.v1.PluginR\x06plugin\x12\x10\n" +
+	"\x03sdk\x18\x02 \x01(\tR\x03sdk\x12\x1a\n" +
+	"\bprotocol\x18\x03 \x01(\x03R\bprotocol\x12\x18\n" +
+	"\abuiltin\x18\x04 \x01(\bR\abuiltin\x12\x12\n" +
+	"\x04path\x18\x05 \x01(\tR\x04path\x12\x12\n" +
+	"\x04args\x18\x06 \x03(\tR\x04args\x12%\n" +
+	"\x0edigest_running\x18\a \x01(\tR\rdigestRunning\x12$\n" +
+	"\x0edigest_on_disk\x18\b \x01(\tR\fdigestOnDisk\x12&\n" +
+	"\x0fon_disk_problem\x18\t \x01(\tR\ronDiskProblem\x123\n" +
+	"\atimeout\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x1d\n" +
+	"\n" +
+	"on_failure\x18\v \x01(\tR\tonFailure\x12\x18\n" +
+	"\aclasses\x18\f \x01(\x03R\aclasses\x12\x12\n" +
+	"\x04jobs\x18\r \x01(\x03R\x04jobs\x12'\n" +
+	"\x0fmirror_revision\x18\x0e \x01(\x04R\x0emirrorRevision\x12!\n" +
+	"\fmirror_nodes\x18\x0f \x01(\x03R\vmirrorNodes\x128\n" +
+	"\alatency\x18\x10 \x01(\v2\x1e.setpoint.api.v1.PluginLatencyR\alatency\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x11 \x01(\tR\tlastError\x12>\n" +
+	"\rlast_error_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\vlastErrorAt\x125\n" +
+	"\bnext_try\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\anextTry\x12!\n" +
+	"\fmemory_bytes\x18\x14 \x01(\x03R\vmemoryBytes\x12\x18\n" +
+	"\asandbox\x18\x15 \x03(\tR\asandbox\x12'\n" +
+	"\x0fsandbox_missing\x18\x16 \x03(\tR\x0esandboxMissing\"\xdd\x01\n" +
+	"\rPluginLatency\x12\x18\n" +
+	"\asamples\x18\x01 \x01(\x03R\asamples\x12+\n" +
+	"\x03p50\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03p50\x12+\n" +
+	"\x03p90\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03p90\x12+\n" +
+	"\x03p99\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03p99\x12+\n" +
+	"\x03max\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x03max\"W\n" +
+	"\x11PluginLogsRequest\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x16\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\x12\x12\n" +
+	"\x04tail\x18\x03 \x01(\x03R\x04tail\"G\n" +
+	"\x12PluginLogsResponse\x121\n" +
+	"\x05lines\x18\x01 \x03(\v2\x1b.setpoint.api.v1.PluginLineR\x05lines\"z\n" +
+	"\n" +
+	"PluginLine\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
+	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x16\n" +
+	"\x06stream\x18\x03 \x01(\tR\x06stream\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"-\n" +
+	"\x13ReloadPluginRequest\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\"\xc7\x01\n" +
+	"\x14ReloadPluginResponse\x126\n" +
+	"\x06before\x18\x01 \x01(\v2\x1e.setpoint.api.v1.PluginProcessR\x06before\x124\n" +
+	"\x05after\x18\x02 \x01(\v2\x1e.setpoint.api.v1.PluginProcessR\x05after\x12A\n" +
+	"\n" +
+	"comparison\x18\x03 \x01(\v2!.setpoint.api.v1.PluginComparisonR\n" +
+	"comparison\"S\n" +
+	"\rPluginProcess\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\x12\x10\n" +
+	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\"k\n" +
+	"\x13ShadowPluginRequest\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
+	"\x04args\x18\x03 \x03(\tR\x04args\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\"Y\n" +
+	"\x14ShadowPluginResponse\x12A\n" +
+	"\n" +
+	"comparison\x18\x01 \x01(\v2!.setpoint.api.v1.PluginComparisonR\n" +
+	"comparison\"\xb9\x02\n" +
+	"\x10PluginComparison\x12\x18\n" +
+	"\aserving\x18\x01 \x01(\tR\aserving\x12\x1c\n" +
+	"\tcandidate\x18\x02 \x01(\tR\tcandidate\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x14\n" +
+	"\x05nodes\x18\x04 \x01(\x03R\x05nodes\x12\x18\n" +
+	"\aclasses\x18\x05 \x01(\x03R\aclasses\x12\x12\n" +
+	"\x04jobs\x18\x06 \x01(\x03R\x04jobs\x12\x16\n" +
+	"\x06drains\x18\a \x01(\x03R\x06drains\x12\x1a\n" +
+	"\bunjudged\x18\b \x01(\x03R\bunjudged\x12\x14\n" +
+	"\x05total\x18\t \x01(\x03R\x05total\x12C\n" +
+	"\vdifferences\x18\n" +
+	" \x03(\v2!.setpoint.api.v1.PluginDifferenceR\vdifferences\"\xae\x01\n" +
+	"\x10PluginDifference\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04jobs\x18\x02 \x03(\tR\x04jobs\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\x12\n" +
+	"\x04slot\x18\x04 \x01(\tR\x04slot\x12\x12\n" +
+	"\x04task\x18\x05 \x01(\tR\x04task\x12\x18\n" +
+	"\aserving\x18\x06 \x01(\tR\aserving\x12\x1c\n" +
+	"\tcandidate\x18\a \x01(\tR\tcandidate\".\n" +
 	"\x14ConfirmPluginRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\"\x17\n" +
 	"\x15ConfirmPluginResponse\"u\n" +
@@ -2950,7 +4026,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2\x16.setpoint.api.v1.TokenR\x06tokens\"$\n" +
 	"\x12RevokeTokenRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
-	"\x13RevokeTokenResponse2\xbb\x13\n" +
+	"\x13RevokeTokenResponse2\xa7\x16\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -2977,7 +4053,12 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\n" +
 	"RemoveNode\x12\".setpoint.api.v1.RemoveNodeRequest\x1a#.setpoint.api.v1.RemoveNodeResponse\x12X\n" +
 	"\vConfirmDown\x12#.setpoint.api.v1.ConfirmDownRequest\x1a$.setpoint.api.v1.ConfirmDownResponse\x12]\n" +
-	"\vListPlugins\x12#.setpoint.api.v1.ListPluginsRequest\x1a$.setpoint.api.v1.ListPluginsResponse\"\x03\x90\x02\x01\x12^\n" +
+	"\vListPlugins\x12#.setpoint.api.v1.ListPluginsRequest\x1a$.setpoint.api.v1.ListPluginsResponse\"\x03\x90\x02\x01\x12W\n" +
+	"\tGetPlugin\x12!.setpoint.api.v1.GetPluginRequest\x1a\".setpoint.api.v1.GetPluginResponse\"\x03\x90\x02\x01\x12W\n" +
+	"\n" +
+	"PluginLogs\x12\".setpoint.api.v1.PluginLogsRequest\x1a#.setpoint.api.v1.PluginLogsResponse0\x01\x12[\n" +
+	"\fReloadPlugin\x12$.setpoint.api.v1.ReloadPluginRequest\x1a%.setpoint.api.v1.ReloadPluginResponse\x12[\n" +
+	"\fShadowPlugin\x12$.setpoint.api.v1.ShadowPluginRequest\x1a%.setpoint.api.v1.ShadowPluginResponse\x12^\n" +
 	"\rConfirmPlugin\x12%.setpoint.api.v1.ConfirmPluginRequest\x1a&.setpoint.api.v1.ConfirmPluginResponse\x12Z\n" +
 	"\n" +
 	"ListStalls\x12\".setpoint.api.v1.ListStallsRequest\x1a#.setpoint.api.v1.ListStallsResponse\"\x03\x90\x02\x01\x12Z\n" +
@@ -2999,7 +4080,7 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ErrorDetail)(nil),             // 0: setpoint.api.v1.ErrorDetail
 	(*Problem)(nil),                 // 1: setpoint.api.v1.Problem
@@ -3040,122 +4121,159 @@ var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ConfirmDownResponse)(nil),     // 36: setpoint.api.v1.ConfirmDownResponse
 	(*ListPluginsRequest)(nil),      // 37: setpoint.api.v1.ListPluginsRequest
 	(*ListPluginsResponse)(nil),     // 38: setpoint.api.v1.ListPluginsResponse
-	(*ConfirmPluginRequest)(nil),    // 39: setpoint.api.v1.ConfirmPluginRequest
-	(*ConfirmPluginResponse)(nil),   // 40: setpoint.api.v1.ConfirmPluginResponse
-	(*ListStallsRequest)(nil),       // 41: setpoint.api.v1.ListStallsRequest
-	(*ListStallsResponse)(nil),      // 42: setpoint.api.v1.ListStallsResponse
-	(*WatchEventsRequest)(nil),      // 43: setpoint.api.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),     // 44: setpoint.api.v1.WatchEventsResponse
-	(*CreateTokenRequest)(nil),      // 45: setpoint.api.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),     // 46: setpoint.api.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),       // 47: setpoint.api.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),      // 48: setpoint.api.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),      // 49: setpoint.api.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),     // 50: setpoint.api.v1.RevokeTokenResponse
-	nil,                             // 51: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                             // 52: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                             // 53: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),   // 54: google.protobuf.Timestamp
-	(*Plugin)(nil),                  // 55: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),              // 56: setpoint.v1.JobSpec
-	(*Job)(nil),                     // 57: setpoint.api.v1.Job
-	(*durationpb.Duration)(nil),     // 58: google.protobuf.Duration
-	(*Task)(nil),                    // 59: setpoint.api.v1.Task
-	(*WhyNode)(nil),                 // 60: setpoint.api.v1.WhyNode
-	(*Node)(nil),                    // 61: setpoint.api.v1.Node
-	(*Stall)(nil),                   // 62: setpoint.api.v1.Stall
-	(*Event)(nil),                   // 63: setpoint.api.v1.Event
-	(*Token)(nil),                   // 64: setpoint.api.v1.Token
+	(*GetPluginRequest)(nil),        // 39: setpoint.api.v1.GetPluginRequest
+	(*GetPluginResponse)(nil),       // 40: setpoint.api.v1.GetPluginResponse
+	(*PluginLatency)(nil),           // 41: setpoint.api.v1.PluginLatency
+	(*PluginLogsRequest)(nil),       // 42: setpoint.api.v1.PluginLogsRequest
+	(*PluginLogsResponse)(nil),      // 43: setpoint.api.v1.PluginLogsResponse
+	(*PluginLine)(nil),              // 44: setpoint.api.v1.PluginLine
+	(*ReloadPluginRequest)(nil),     // 45: setpoint.api.v1.ReloadPluginRequest
+	(*ReloadPluginResponse)(nil),    // 46: setpoint.api.v1.ReloadPluginResponse
+	(*PluginProcess)(nil),           // 47: setpoint.api.v1.PluginProcess
+	(*ShadowPluginRequest)(nil),     // 48: setpoint.api.v1.ShadowPluginRequest
+	(*ShadowPluginResponse)(nil),    // 49: setpoint.api.v1.ShadowPluginResponse
+	(*PluginComparison)(nil),        // 50: setpoint.api.v1.PluginComparison
+	(*PluginDifference)(nil),        // 51: setpoint.api.v1.PluginDifference
+	(*ConfirmPluginRequest)(nil),    // 52: setpoint.api.v1.ConfirmPluginRequest
+	(*ConfirmPluginResponse)(nil),   // 53: setpoint.api.v1.ConfirmPluginResponse
+	(*ListStallsRequest)(nil),       // 54: setpoint.api.v1.ListStallsRequest
+	(*ListStallsResponse)(nil),      // 55: setpoint.api.v1.ListStallsResponse
+	(*WatchEventsRequest)(nil),      // 56: setpoint.api.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),     // 57: setpoint.api.v1.WatchEventsResponse
+	(*CreateTokenRequest)(nil),      // 58: setpoint.api.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),     // 59: setpoint.api.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),       // 60: setpoint.api.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),      // 61: setpoint.api.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),      // 62: setpoint.api.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),     // 63: setpoint.api.v1.RevokeTokenResponse
+	nil,                             // 64: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                             // 65: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                             // 66: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),   // 67: google.protobuf.Timestamp
+	(*Plugin)(nil),                  // 68: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),              // 69: setpoint.v1.JobSpec
+	(*Job)(nil),                     // 70: setpoint.api.v1.Job
+	(*durationpb.Duration)(nil),     // 71: google.protobuf.Duration
+	(*Task)(nil),                    // 72: setpoint.api.v1.Task
+	(*WhyNode)(nil),                 // 73: setpoint.api.v1.WhyNode
+	(*Node)(nil),                    // 74: setpoint.api.v1.Node
+	(*Stall)(nil),                   // 75: setpoint.api.v1.Stall
+	(*Event)(nil),                   // 76: setpoint.api.v1.Event
+	(*Token)(nil),                   // 77: setpoint.api.v1.Token
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	54, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	51, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	52, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	55, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	56, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	57, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	57, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	57, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	58, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
-	59, // 10: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	59, // 11: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	59, // 12: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	60, // 13: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	54, // 14: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	61, // 15: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	61, // 16: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	58, // 17: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
-	53, // 18: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	55, // 19: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	62, // 20: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	63, // 21: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	58, // 22: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	64, // 23: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	64, // 24: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
-	2,  // 25: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
-	4,  // 26: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
-	6,  // 27: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
-	8,  // 28: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
-	10, // 29: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
-	11, // 30: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
-	12, // 31: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
-	13, // 32: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
-	14, // 33: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
-	15, // 34: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
-	17, // 35: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
-	18, // 36: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
-	20, // 37: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
-	22, // 38: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	24, // 39: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	26, // 40: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	28, // 41: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	30, // 42: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	31, // 43: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	32, // 44: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	33, // 45: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	35, // 46: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	37, // 47: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	39, // 48: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	41, // 49: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	43, // 50: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	45, // 51: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	47, // 52: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	49, // 53: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	3,  // 54: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,  // 55: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,  // 56: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,  // 57: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,  // 58: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 59: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 60: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 61: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 62: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	16, // 63: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,  // 64: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	19, // 65: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	21, // 66: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	23, // 67: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	25, // 68: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	27, // 69: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	29, // 70: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	29, // 71: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.NodeResponse
-	29, // 72: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	29, // 73: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	34, // 74: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	36, // 75: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	38, // 76: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	40, // 77: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	42, // 78: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	44, // 79: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	46, // 80: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	48, // 81: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	50, // 82: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	54, // [54:83] is the sub-list for method output_type
-	25, // [25:54] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	67, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	64, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	65, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	68, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	69, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	70, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	70, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	70, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	71, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	72, // 10: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	72, // 11: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	72, // 12: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	73, // 13: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	67, // 14: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	74, // 15: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	74, // 16: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	71, // 17: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	66, // 18: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	68, // 19: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	68, // 20: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	71, // 21: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	41, // 22: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
+	67, // 23: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	67, // 24: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	71, // 25: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	71, // 26: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	71, // 27: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	71, // 28: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	44, // 29: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
+	67, // 30: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	47, // 31: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
+	47, // 32: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
+	50, // 33: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	50, // 34: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	51, // 35: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
+	75, // 36: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	76, // 37: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	71, // 38: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	77, // 39: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	77, // 40: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	2,  // 41: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
+	4,  // 42: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
+	6,  // 43: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
+	8,  // 44: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
+	10, // 45: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
+	11, // 46: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
+	12, // 47: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
+	13, // 48: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
+	14, // 49: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
+	15, // 50: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
+	17, // 51: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
+	18, // 52: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
+	20, // 53: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
+	22, // 54: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
+	24, // 55: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	26, // 56: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	28, // 57: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	30, // 58: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	31, // 59: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	32, // 60: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	33, // 61: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	35, // 62: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	37, // 63: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	39, // 64: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	42, // 65: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	45, // 66: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	48, // 67: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	52, // 68: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	54, // 69: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	56, // 70: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	58, // 71: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	60, // 72: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	62, // 73: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	3,  // 74: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,  // 75: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,  // 76: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,  // 77: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,  // 78: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 79: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 80: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 81: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 82: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	16, // 83: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,  // 84: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	19, // 85: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	21, // 86: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	23, // 87: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	25, // 88: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	27, // 89: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	29, // 90: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	29, // 91: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.NodeResponse
+	29, // 92: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	29, // 93: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	34, // 94: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	36, // 95: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	38, // 96: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	40, // 97: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	43, // 98: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	46, // 99: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	49, // 100: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	53, // 101: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	55, // 102: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	57, // 103: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	59, // 104: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	61, // 105: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	63, // 106: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	74, // [74:107] is the sub-list for method output_type
+	41, // [41:74] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_api_proto_init() }
@@ -3164,14 +4282,14 @@ func file_setpoint_api_v1_api_proto_init() {
 		return
 	}
 	file_setpoint_api_v1_views_proto_init()
-	file_setpoint_api_v1_api_proto_msgTypes[43].OneofWrappers = []any{}
+	file_setpoint_api_v1_api_proto_msgTypes[56].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   54,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -85,6 +85,14 @@ const (
 	ApiServiceConfirmDownProcedure = "/setpoint.api.v1.ApiService/ConfirmDown"
 	// ApiServiceListPluginsProcedure is the fully-qualified name of the ApiService's ListPlugins RPC.
 	ApiServiceListPluginsProcedure = "/setpoint.api.v1.ApiService/ListPlugins"
+	// ApiServiceGetPluginProcedure is the fully-qualified name of the ApiService's GetPlugin RPC.
+	ApiServiceGetPluginProcedure = "/setpoint.api.v1.ApiService/GetPlugin"
+	// ApiServicePluginLogsProcedure is the fully-qualified name of the ApiService's PluginLogs RPC.
+	ApiServicePluginLogsProcedure = "/setpoint.api.v1.ApiService/PluginLogs"
+	// ApiServiceReloadPluginProcedure is the fully-qualified name of the ApiService's ReloadPlugin RPC.
+	ApiServiceReloadPluginProcedure = "/setpoint.api.v1.ApiService/ReloadPlugin"
+	// ApiServiceShadowPluginProcedure is the fully-qualified name of the ApiService's ShadowPlugin RPC.
+	ApiServiceShadowPluginProcedure = "/setpoint.api.v1.ApiService/ShadowPlugin"
 	// ApiServiceConfirmPluginProcedure is the fully-qualified name of the ApiService's ConfirmPlugin
 	// RPC.
 	ApiServiceConfirmPluginProcedure = "/setpoint.api.v1.ApiService/ConfirmPlugin"
@@ -148,6 +156,14 @@ type ApiServiceClient interface {
 	ConfirmDown(context.Context, *connect.Request[v1.ConfirmDownRequest]) (*connect.Response[v1.ConfirmDownResponse], error)
 	// In the order of their names. Role: reader.
 	ListPlugins(context.Context, *connect.Request[v1.ListPluginsRequest]) (*connect.Response[v1.ListPluginsResponse], error)
+	// All that is known of one plugin. Role: reader.
+	GetPlugin(context.Context, *connect.Request[v1.GetPluginRequest]) (*connect.Response[v1.GetPluginResponse], error)
+	// What a plugin's processes wrote last. Role: reader.
+	PluginLogs(context.Context, *connect.Request[v1.PluginLogsRequest]) (*connect.ServerStreamForClient[v1.PluginLogsResponse], error)
+	// Replaces a plugin's process by one of its executable as it is on disk now, once that has answered everything. Role: operator.
+	ReloadPlugin(context.Context, *connect.Request[v1.ReloadPluginRequest]) (*connect.Response[v1.ReloadPluginResponse], error)
+	// Runs an executable of the server's machine beside a plugin and returns in what it answers differently. Nothing is done about it. Role: admin.
+	ShadowPlugin(context.Context, *connect.Request[v1.ShadowPluginRequest]) (*connect.Response[v1.ShadowPluginResponse], error)
 	// Accepts first answers of a plugin that would stop many tasks. Role: operator.
 	ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error)
 	// Everything that waits, longest first. Role: reader.
@@ -320,6 +336,31 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getPlugin: connect.NewClient[v1.GetPluginRequest, v1.GetPluginResponse](
+			httpClient,
+			baseURL+ApiServiceGetPluginProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("GetPlugin")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		pluginLogs: connect.NewClient[v1.PluginLogsRequest, v1.PluginLogsResponse](
+			httpClient,
+			baseURL+ApiServicePluginLogsProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("PluginLogs")),
+			connect.WithClientOptions(opts...),
+		),
+		reloadPlugin: connect.NewClient[v1.ReloadPluginRequest, v1.ReloadPluginResponse](
+			httpClient,
+			baseURL+ApiServiceReloadPluginProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("ReloadPlugin")),
+			connect.WithClientOptions(opts...),
+		),
+		shadowPlugin: connect.NewClient[v1.ShadowPluginRequest, v1.ShadowPluginResponse](
+			httpClient,
+			baseURL+ApiServiceShadowPluginProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("ShadowPlugin")),
+			connect.WithClientOptions(opts...),
+		),
 		confirmPlugin: connect.NewClient[v1.ConfirmPluginRequest, v1.ConfirmPluginResponse](
 			httpClient,
 			baseURL+ApiServiceConfirmPluginProcedure,
@@ -386,6 +427,10 @@ type apiServiceClient struct {
 	removeNode       *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
 	confirmDown      *connect.Client[v1.ConfirmDownRequest, v1.ConfirmDownResponse]
 	listPlugins      *connect.Client[v1.ListPluginsRequest, v1.ListPluginsResponse]
+	getPlugin        *connect.Client[v1.GetPluginRequest, v1.GetPluginResponse]
+	pluginLogs       *connect.Client[v1.PluginLogsRequest, v1.PluginLogsResponse]
+	reloadPlugin     *connect.Client[v1.ReloadPluginRequest, v1.ReloadPluginResponse]
+	shadowPlugin     *connect.Client[v1.ShadowPluginRequest, v1.ShadowPluginResponse]
 	confirmPlugin    *connect.Client[v1.ConfirmPluginRequest, v1.ConfirmPluginResponse]
 	listStalls       *connect.Client[v1.ListStallsRequest, v1.ListStallsResponse]
 	watchEvents      *connect.Client[v1.WatchEventsRequest, v1.WatchEventsResponse]
@@ -509,6 +554,26 @@ func (c *apiServiceClient) ListPlugins(ctx context.Context, req *connect.Request
 	return c.listPlugins.CallUnary(ctx, req)
 }
 
+// GetPlugin calls setpoint.api.v1.ApiService.GetPlugin.
+func (c *apiServiceClient) GetPlugin(ctx context.Context, req *connect.Request[v1.GetPluginRequest]) (*connect.Response[v1.GetPluginResponse], error) {
+	return c.getPlugin.CallUnary(ctx, req)
+}
+
+// PluginLogs calls setpoint.api.v1.ApiService.PluginLogs.
+func (c *apiServiceClient) PluginLogs(ctx context.Context, req *connect.Request[v1.PluginLogsRequest]) (*connect.ServerStreamForClient[v1.PluginLogsResponse], error) {
+	return c.pluginLogs.CallServerStream(ctx, req)
+}
+
+// ReloadPlugin calls setpoint.api.v1.ApiService.ReloadPlugin.
+func (c *apiServiceClient) ReloadPlugin(ctx context.Context, req *connect.Request[v1.ReloadPluginRequest]) (*connect.Response[v1.ReloadPluginResponse], error) {
+	return c.reloadPlugin.CallUnary(ctx, req)
+}
+
+// ShadowPlugin calls setpoint.api.v1.ApiService.ShadowPlugin.
+func (c *apiServiceClient) ShadowPlugin(ctx context.Context, req *connect.Request[v1.ShadowPluginRequest]) (*connect.Response[v1.ShadowPluginResponse], error) {
+	return c.shadowPlugin.CallUnary(ctx, req)
+}
+
 // ConfirmPlugin calls setpoint.api.v1.ApiService.ConfirmPlugin.
 func (c *apiServiceClient) ConfirmPlugin(ctx context.Context, req *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error) {
 	return c.confirmPlugin.CallUnary(ctx, req)
@@ -587,6 +652,14 @@ type ApiServiceHandler interface {
 	ConfirmDown(context.Context, *connect.Request[v1.ConfirmDownRequest]) (*connect.Response[v1.ConfirmDownResponse], error)
 	// In the order of their names. Role: reader.
 	ListPlugins(context.Context, *connect.Request[v1.ListPluginsRequest]) (*connect.Response[v1.ListPluginsResponse], error)
+	// All that is known of one plugin. Role: reader.
+	GetPlugin(context.Context, *connect.Request[v1.GetPluginRequest]) (*connect.Response[v1.GetPluginResponse], error)
+	// What a plugin's processes wrote last. Role: reader.
+	PluginLogs(context.Context, *connect.Request[v1.PluginLogsRequest], *connect.ServerStream[v1.PluginLogsResponse]) error
+	// Replaces a plugin's process by one of its executable as it is on disk now, once that has answered everything. Role: operator.
+	ReloadPlugin(context.Context, *connect.Request[v1.ReloadPluginRequest]) (*connect.Response[v1.ReloadPluginResponse], error)
+	// Runs an executable of the server's machine beside a plugin and returns in what it answers differently. Nothing is done about it. Role: admin.
+	ShadowPlugin(context.Context, *connect.Request[v1.ShadowPluginRequest]) (*connect.Response[v1.ShadowPluginResponse], error)
 	// Accepts first answers of a plugin that would stop many tasks. Role: operator.
 	ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error)
 	// Everything that waits, longest first. Role: reader.
@@ -755,6 +828,31 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	apiServiceGetPluginHandler := connect.NewUnaryHandler(
+		ApiServiceGetPluginProcedure,
+		svc.GetPlugin,
+		connect.WithSchema(apiServiceMethods.ByName("GetPlugin")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServicePluginLogsHandler := connect.NewServerStreamHandler(
+		ApiServicePluginLogsProcedure,
+		svc.PluginLogs,
+		connect.WithSchema(apiServiceMethods.ByName("PluginLogs")),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceReloadPluginHandler := connect.NewUnaryHandler(
+		ApiServiceReloadPluginProcedure,
+		svc.ReloadPlugin,
+		connect.WithSchema(apiServiceMethods.ByName("ReloadPlugin")),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceShadowPluginHandler := connect.NewUnaryHandler(
+		ApiServiceShadowPluginProcedure,
+		svc.ShadowPlugin,
+		connect.WithSchema(apiServiceMethods.ByName("ShadowPlugin")),
+		connect.WithHandlerOptions(opts...),
+	)
 	apiServiceConfirmPluginHandler := connect.NewUnaryHandler(
 		ApiServiceConfirmPluginProcedure,
 		svc.ConfirmPlugin,
@@ -841,6 +939,14 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceConfirmDownHandler.ServeHTTP(w, r)
 		case ApiServiceListPluginsProcedure:
 			apiServiceListPluginsHandler.ServeHTTP(w, r)
+		case ApiServiceGetPluginProcedure:
+			apiServiceGetPluginHandler.ServeHTTP(w, r)
+		case ApiServicePluginLogsProcedure:
+			apiServicePluginLogsHandler.ServeHTTP(w, r)
+		case ApiServiceReloadPluginProcedure:
+			apiServiceReloadPluginHandler.ServeHTTP(w, r)
+		case ApiServiceShadowPluginProcedure:
+			apiServiceShadowPluginHandler.ServeHTTP(w, r)
 		case ApiServiceConfirmPluginProcedure:
 			apiServiceConfirmPluginHandler.ServeHTTP(w, r)
 		case ApiServiceListStallsProcedure:
@@ -952,6 +1058,22 @@ func (UnimplementedApiServiceHandler) ConfirmDown(context.Context, *connect.Requ
 
 func (UnimplementedApiServiceHandler) ListPlugins(context.Context, *connect.Request[v1.ListPluginsRequest]) (*connect.Response[v1.ListPluginsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.ListPlugins is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) GetPlugin(context.Context, *connect.Request[v1.GetPluginRequest]) (*connect.Response[v1.GetPluginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.GetPlugin is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) PluginLogs(context.Context, *connect.Request[v1.PluginLogsRequest], *connect.ServerStream[v1.PluginLogsResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.PluginLogs is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) ReloadPlugin(context.Context, *connect.Request[v1.ReloadPluginRequest]) (*connect.Response[v1.ReloadPluginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.ReloadPlugin is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) ShadowPlugin(context.Context, *connect.Request[v1.ShadowPluginRequest]) (*connect.Response[v1.ShadowPluginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.ShadowPlugin is not implemented"))
 }
 
 func (UnimplementedApiServiceHandler) ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error) {
