@@ -174,6 +174,7 @@ type drainAnswer struct {
 	kept        map[cluster.TaskID]StallAnswer
 	failure     *FailureAnswer
 	again       time.Duration // engine time at which to ask again; 0: when something changes
+	heard       bool          // it has answered since the drain began, or failed to
 }
 
 // askDrains puts a question to each drainer about a node that is drained and whose tasks changed.
@@ -251,7 +252,7 @@ func (e *Engine) pluginDrain(in PluginDrain, now cluster.Time) {
 		if d.asked != in.Question || in.Question == 0 {
 			continue
 		}
-		d.asked = 0
+		d.asked, d.heard = 0, true
 		n := e.work.Node(id)
 		if d.failure = in.Failure; d.failure == nil {
 			d.transitions, d.kept = map[cluster.TaskID]cluster.Transition{}, map[cluster.TaskID]StallAnswer{}
@@ -269,17 +270,22 @@ func (e *Engine) pluginDrain(in PluginDrain, now cluster.Time) {
 			d.stale, d.again = true, now.Engine+time.Second
 		}
 		if n != nil {
-			for t := range e.work.TasksOn(id) {
-				if !t.Dead() {
-					e.dirtyJobs[t.Job] = true
-				}
-			}
+			e.dirtyTasksOn(id)
 			if d.failure == nil {
 				e.ask(p, n, d, now)
 			}
 		}
 		e.drainStall(p, id, d)
 		return
+	}
+}
+
+// dirtyTasksOn has the jobs of a node's tasks decided anew.
+func (e *Engine) dirtyTasksOn(id cluster.NodeID) {
+	for t := range e.work.TasksOn(id) {
+		if !t.Dead() {
+			e.dirtyJobs[t.Job] = true
+		}
 	}
 }
 
@@ -321,9 +327,11 @@ func (e *Engine) askAgain(now cluster.Time) time.Duration {
 	return wake
 }
 
-// Says joins what the drainers say of a task.
+// Says joins what the drainers say of a task. A task leaves voluntarily only once each drainer that is there had its say, so that it makes no difference whose
+// answer comes first.
 func (v view) Says(t *cluster.Task) reconcile.Saying {
 	var out reconcile.Saying
+	awaited := false
 	n := v.e.work.Node(t.Placement.Node)
 	if n == nil || n.Spec.Availability != cluster.Drain {
 		return out
@@ -334,6 +342,7 @@ func (v view) Says(t *cluster.Task) reconcile.Saying {
 		if d == nil {
 			continue
 		}
+		awaited = awaited || p.up && d.asked != 0 && !d.heard
 		if tr, ok := d.transitions[t.ID]; ok {
 			out.Transition = cluster.Join(out.Transition, tr)
 		}
@@ -341,6 +350,9 @@ func (v view) Says(t *cluster.Task) reconcile.Saying {
 			out.Transition = cluster.Join(out.Transition, cluster.Transition{Task: t.ID, Strength: cluster.Keep, By: p.name, Grace: -1})
 			out.Stalls = append(out.Stalls, *stallOf(p.name, &k))
 		}
+	}
+	if awaited && out.Transition.Strength == cluster.Voluntary {
+		out.Transition = cluster.Transition{}
 	}
 	return out
 }

@@ -130,7 +130,10 @@ func (e *Engine) pluginDown(in PluginDown) {
 	p.up, p.code, p.message, p.info.FailureOpen = false, in.Code, in.Message, in.FailureOpen
 	p.out = nil
 	if was {
-		for _, d := range p.drains {
+		for id, d := range p.drains {
+			if d.asked != 0 && !d.heard {
+				e.dirtyTasksOn(id) // they waited for its word
+			}
 			d.asked = 0
 		}
 	}
