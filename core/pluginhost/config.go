@@ -11,6 +11,7 @@ import (
 
 	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/core/pluginhost/runner"
+	"github.com/setpointd/setpoint/sdk"
 	pluginv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/plugin/v1"
 )
 
@@ -36,6 +37,9 @@ type Config struct {
 	// accepted unseen then.
 	CheckSettings func(schema *pluginv1.Schema, settings string) []Diagnostic
 
+	// AttachDir is where files ask for plugins to be attached to, which is for those who may write there; see AttachPath. "": nowhere.
+	AttachDir string
+
 	Now    func() time.Time // nil: time.Now
 	Jitter func() float64   // from 0 up to 1; nil: random
 }
@@ -53,6 +57,8 @@ type Plugin struct {
 	ConfigJSON func(schema *pluginv1.Schema) (json string, diags []Diagnostic)
 	// Locate returns where in the configuration a path of the plugin's block leads, such as "setpoint.hcl:12,5". Nil: nobody knows.
 	Locate func(path []*pluginv1.PathStep) string
+
+	attach *sdk.Attachment // a process that somebody else has started; nil: the host starts its own
 }
 
 const (

@@ -80,6 +80,10 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, s := range h.all() {
 		begin(s)
 	}
+	if h.cfg.AttachDir != "" {
+		files := attachments{host: h, dir: h.cfg.AttachDir, seen: map[string]request{}}
+		all.Go(func() { files.follow(ctx) })
+	}
 	for running := true; running; {
 		select {
 		case s := <-h.added:

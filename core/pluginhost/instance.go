@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/setpointd/setpoint/core/pluginhost/runner"
 	"github.com/setpointd/setpoint/sdk"
 	"github.com/setpointd/setpoint/sdk/cluster"
 	pluginv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/plugin/v1"
@@ -26,18 +25,23 @@ const (
 // instance is a process of a plugin that has described itself.
 type instance struct {
 	plugin  *Plugin
-	process *runner.Process
+	process process
 	client  pluginv1.PluginClient
 	about   *description
 }
 
 // start starts a plugin's process and has it describe itself. After an error nothing of it is left.
 func start(ctx context.Context, cfg *Config, p *Plugin) (*instance, error) {
-	process, err := cfg.Launcher.Start(ctx, p.Command, protocol())
+	i := &instance{plugin: p}
+	var err error
+	if p.attach != nil {
+		i.process, err = attach(ctx, p.Name, *p.attach, p.StartTimeout)
+	} else {
+		i.process, err = cfg.Launcher.Start(ctx, p.Command, protocol())
+	}
 	if err != nil {
 		return nil, failureOf(err)
 	}
-	i := &instance{plugin: p, process: process}
 	if err := i.describe(ctx, cfg.Version); err != nil {
 		err = i.why(err)
 		i.kill(ctx)
@@ -170,6 +174,9 @@ func (i *instance) why(err error) error {
 
 // exited reports whether the process has ended, waiting a little where the failure looks like it.
 func (i *instance) exited(f *failure) bool {
+	if i.attachedTo() != "" {
+		return false // its end is for those to see who started it
+	}
 	wait := time.Duration(0)
 	if f.err != nil && f.code == cluster.CodePluginUnavailable {
 		wait = exitWait

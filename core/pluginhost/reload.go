@@ -59,7 +59,7 @@ func (s *supervisor) reload(ctx context.Context, p *Plugin) (Reloaded, error) {
 	}
 	s.note(func() { s.plugin = p })
 	i := ready.instance
-	out.After = Process{Version: i.about.version, PID: i.process.PID(), Digest: fmt.Sprintf("%x", i.process.Digest())}
+	out.After = Process{Version: i.about.version, PID: i.process.PID(), Digest: i.digest()}
 	s.log.Info("plugin replaced", "version", out.After.Version, "pid", out.After.PID, "before", out.Before.Version, "differences", out.Comparison.Total)
 	return out, nil
 }

@@ -24,12 +24,13 @@ type Status struct {
 	Classes    int // that it answers for
 	Jobs       int // that it answers for
 	Latency    Latency
+	Attached   string // socket of the process that somebody else has started and that serves now; "" if none
 }
 
 // Latency is how long the plugin took to answer for changed nodes, lately.
 type Latency struct {
-	Samples       int
-	P50, P99, Max time.Duration
+	Samples            int
+	P50, P90, P99, Max time.Duration
 }
 
 // Status returns how all plugins are, in the order of the configuration.
@@ -50,7 +51,7 @@ func (s *supervisor) status() Status {
 	}
 	out.State, out.Since = s.restarts.State()
 	if s.serving != nil {
-		out.LastError = ""
+		out.LastError, out.Attached = "", s.serving.attachedTo()
 	}
 	if s.about != nil {
 		out.Version, out.SDK = s.about.version, s.about.sdk
@@ -68,5 +69,5 @@ func (s *stats) latency() Latency {
 	}
 	slices.Sort(all)
 	at := func(percent int) time.Duration { return all[min(len(all)-1, len(all)*percent/100)] }
-	return Latency{Samples: len(all), P50: at(50), P99: at(99), Max: all[len(all)-1]}
+	return Latency{Samples: len(all), P50: at(50), P90: at(90), P99: at(99), Max: all[len(all)-1]}
 }

@@ -160,8 +160,12 @@ func (s *supervisor) live(ctx context.Context) (session uint64, err error) {
 	if ctx.Err() == nil && !errors.Is(err, errEngine) && !errors.Is(err, errReplaced) {
 		err = i.why(err)
 		f := failureOf(err)
-		if errors.Is(err, errRestart) {
+		switch {
+		case errors.Is(err, errRestart):
 			f = unavailable("plugin %s is being restarted by an operator", s.name)
+		case i.attachedTo() != "":
+			f = unavailable("plugin %s: its attached process is gone (%s); the server's own is started", s.name, f.text)
+			err = fmt.Errorf("%w: %w", errDetached, err)
 		}
 		if tell := s.down(ctx, s.sessions, f); tell != nil {
 			err = tell
@@ -172,8 +176,9 @@ func (s *supervisor) live(ctx context.Context) (session uint64, err error) {
 
 // noteProcess notes what people are told of a process.
 func (s *supervisor) noteProcess(i *instance) {
-	digest := fmt.Sprintf("%x", i.process.Digest())
-	s.note(func() { s.about, s.pid, s.protocol, s.digest = i.about, i.process.PID(), i.process.Version(), digest })
+	s.note(func() {
+		s.about, s.pid, s.protocol, s.digest = i.about, i.process.PID(), i.process.Version(), i.digest()
+	})
 }
 
 // opened is a process that has taken up its configuration and is ready for a session.
@@ -313,7 +318,7 @@ func (s *supervisor) down(ctx context.Context, session uint64, f *failure) error
 
 // rest waits until the plugin is to be started again.
 func (s *supervisor) rest(ctx context.Context, session uint64, err error) error {
-	if errors.Is(err, errRestart) || errors.Is(err, errReplaced) {
+	if errors.Is(err, errRestart) || errors.Is(err, errReplaced) || errors.Is(err, errDetached) {
 		s.note(func() { s.restarts.Stopped(s.cfg.Now()) })
 		return nil
 	}
