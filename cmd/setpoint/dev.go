@@ -48,10 +48,6 @@ The nodes are called n1, n2 and so on, have 4 cores and 8 GiB to give each, and 
 			if err := checkListen(listen); err != nil {
 				return err
 			}
-			cfg, err := a.loadConfig(files)
-			if err != nil {
-				return err
-			}
 			dir, err := a.serverDir(false)
 			if err != nil {
 				return err
@@ -59,11 +55,22 @@ The nodes are called n1, n2 and so on, have 4 cores and 8 GiB to give each, and 
 			if dir, err = filepath.Abs(dir); err != nil {
 				return err
 			}
-			cfg.Override(dir, listen)
-			if level != "" {
-				cfg.Log.Level = level
+			read := func() (*config.Config, error) {
+				cfg, err := a.loadConfig(files)
+				if err != nil {
+					return nil, err
+				}
+				cfg.Override(dir, listen)
+				if level != "" {
+					cfg.Log.Level = level
+				}
+				return cfg, nil
 			}
-			return a.dev(cmd.Context(), cfg, nodes)
+			cfg, err := read()
+			if err != nil {
+				return err
+			}
+			return a.dev(cmd.Context(), cfg, read, nodes)
 		},
 	}
 	cmd.Flags().IntVar(&nodes, "nodes", 3, "how `many` nodes there are")
@@ -74,7 +81,7 @@ The nodes are called n1, n2 and so on, have 4 cores and 8 GiB to give each, and 
 }
 
 // dev runs a server and its agents until the context ends; then it stops the server, and after it agents and tasks, so that no server replaces what ends.
-func (a *app) dev(ctx context.Context, cfg *config.Config, nodes int) error {
+func (a *app) dev(ctx context.Context, cfg *config.Config, read func() (*config.Config, error), nodes int) error {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return err
 	}
@@ -84,8 +91,10 @@ func (a *app) dev(ctx context.Context, cfg *config.Config, nodes int) error {
 	}
 	defer log.Close()
 	d := &devRun{nodes: devNodes(nodes)}
+	hangUps, stop := hangUps()
+	defer stop()
 	s, err := daemon.Open(ctx, daemon.Options{
-		Config: cfg, Version: version, Log: daemon.NewLogger("setpoint", cfg.Log, log), Settled: d.settled,
+		Config: cfg, Version: version, Log: daemon.NewLogger("setpoint", cfg.Log, log), Settled: d.settled, Reconfigure: hangUps, Reread: read,
 	})
 	if err != nil {
 		return startError(err)

@@ -14,7 +14,8 @@ import (
 )
 
 func (a *app) pluginCommand() *cobra.Command {
-	return group("plugin", "See the plugins that decide", a.pluginList(), a.pluginConfirm(), a.pluginNew(), a.pluginCheck(), a.pluginDescribe(), a.pluginServe())
+	return group("plugin", "See the plugins that decide", a.pluginList(), a.pluginInspect(), a.pluginLogs(), a.pluginReload(), a.pluginShadow(), a.pluginConfirm(),
+		a.pluginNew(), a.pluginCheck(), a.pluginDescribe(), a.pluginServe())
 }
 
 func (a *app) pluginList() *cobra.Command {

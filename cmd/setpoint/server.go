@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -22,12 +24,11 @@ func (a *app) serverCommand() *cobra.Command {
 		Long: `Runs a server: it keeps the cluster's state, decides, and answers agents, plugins and people.
 
 Configuration files, and directories of them, are read in the order given; --data-dir and --listen win over what they say. config.hcl.example shows
-every setting. Certificates and an administrator's credential are made in the data directory at the first start.`,
+every setting. Certificates and an administrator's credential are made in the data directory at the first start.
+
+SIGHUP has the files read again: plugins that were added, removed or changed, or whose executable did, are started, ended or replaced as
+` + "`setpoint plugin reload`" + ` does; the log names other settings that changed, which need a restart.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.loadConfig(files)
-			if err != nil {
-				return err
-			}
 			if err := checkListen(listen); err != nil {
 				return err
 			}
@@ -35,8 +36,18 @@ every setting. Certificates and an administrator's credential are made in the da
 			if err != nil {
 				return err
 			}
-			cfg.Override(dir, listen)
-			return a.serve(cmd.Context(), cfg)
+			read := func() (*config.Config, error) {
+				cfg, err := a.loadConfig(files)
+				if err == nil {
+					cfg.Override(dir, listen)
+				}
+				return cfg, err
+			}
+			cfg, err := read()
+			if err != nil {
+				return err
+			}
+			return a.serve(cmd.Context(), cfg, read)
 		},
 	}
 	cmd.Flags().StringArrayVar(&files, "config", nil, "a configuration `file` or a directory of them; may be repeated")
@@ -64,14 +75,25 @@ func checkListen(address string) error {
 	return nil
 }
 
-// serve runs a server until the context ends.
-func (a *app) serve(ctx context.Context, cfg *config.Config) error {
-	s, err := daemon.Open(ctx, daemon.Options{Config: cfg, Version: version, Log: daemon.NewLogger("setpoint", cfg.Log, a.errOut)})
+// serve runs a server until the context ends. On SIGHUP it reads its configuration again.
+func (a *app) serve(ctx context.Context, cfg *config.Config, read func() (*config.Config, error)) error {
+	hangUps, stop := hangUps()
+	defer stop()
+	s, err := daemon.Open(ctx, daemon.Options{
+		Config: cfg, Version: version, Log: daemon.NewLogger("setpoint", cfg.Log, a.errOut), Reconfigure: hangUps, Reread: read,
+	})
 	if err != nil {
 		return startError(err)
 	}
 	err = s.Run(ctx)
 	return errors.Join(err, s.Close())
+}
+
+// hangUps returns what tells of SIGHUP, which does not end the process from now on.
+func hangUps() (signals <-chan os.Signal, stop func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP)
+	return c, func() { signal.Stop(c) }
 }
 
 // startError says what to do about a server that does not start, where that is known.

@@ -93,3 +93,11 @@ func ended(p Plugin, exit runner.ExitStatus) *failure {
 	b.WriteString("; it is started again")
 	return unavailable("%s", clean(b.String()))
 }
+
+// CodeOf returns the code of an error that says why a plugin's process cannot be used; "" for any other.
+func CodeOf(err error) cluster.Code {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.code
+	}
+	return ""
+}

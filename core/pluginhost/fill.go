@@ -29,6 +29,7 @@ func (s *session) fill() {
 	}
 	s.stats.classes.Store(int64(len(s.classes)))
 	s.stats.jobs.Store(int64(len(s.jobs)))
+	s.stats.nodes.Store(int64(s.mirror.count()))
 }
 
 func (s *session) fillNodes(p *parcel, now time.Time) {

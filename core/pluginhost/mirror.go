@@ -27,6 +27,7 @@ type mirror struct {
 	numbers map[string]uint32
 	fresh   []string // numbered and not in a message yet
 	nodes   []tenant // by index
+	taken   int      // indexes that a node has
 }
 
 // tenant is what an index was used for.
@@ -42,6 +43,9 @@ func newMirror(watches cluster.FieldMask) *mirror { return &mirror{watches: watc
 
 // size is one more than the highest index ever told.
 func (m *mirror) size() int { return len(m.nodes) }
+
+// count is how many nodes the plugin was told of.
+func (m *mirror) count() int { return m.taken }
 
 // present reports whether a node had the index at a revision. sure is false if that is not known any more.
 func (m *mirror) present(i uint32, at uint64) (yes, sure bool) {
@@ -115,6 +119,7 @@ func (m *mirror) free(i uint32, revision uint64) bool {
 		return false
 	}
 	m.nodes[i].node, m.nodes[i].sent, m.nodes[i].until = nil, nil, revision
+	m.taken--
 	return true
 }
 
@@ -160,6 +165,9 @@ func (w *nodeWriter) put(i uint32, n *cluster.Node, always bool) {
 	t, strings := &m.nodes[i], len(m.fresh)
 	raw := m.encode(i, n)
 	same := t.node != nil && t.node.ID == n.ID
+	if t.node == nil {
+		m.taken++
+	}
 	t.node = n
 	if !always && same && proto.Equal(t.sent, raw) {
 		return

@@ -161,7 +161,9 @@ func TestApply(t *testing.T) {
 	if diff := cmp.Diff([]string{"args"}, changes[0].Why); diff != "" || changes[0].Done.After.Version != "9.9.9" || changes[0].Done.Comparison.Total != 2 {
 		t.Errorf("changed %+v, why %v", changes[0].Done, changes[0].Why)
 	}
-	eventually(t, "both serve", func() bool { return s.status("constraint").State == StateRunning && s.status("pool").State == StateRunning })
+	eventually(t, "both serve", func() bool {
+		return s.status("constraint").State == StateRunning && s.status("pool").State == StateRunning
+	})
 	s.do(engine.RunJob{Spec: cluster.JobSpec{
 		Name: "swim", Type: cluster.TypeReplicated, Count: 1, Task: cluster.TaskSpec{Driver: "sim", Command: []string{"x"}},
 		Plugins: []cluster.PluginSettings{{Plugin: "pool", JSON: `{"pool":"a"}`}},

@@ -249,6 +249,7 @@ func (s *session) takeApplied(ctx context.Context, a *pluginv1.Applied) error {
 		s.unapplied = s.unapplied[1:]
 	}
 	s.applied = a.Revision
+	s.stats.revision.Store(uint64(coreRevision(a.Revision)))
 	return s.tell(ctx, engine.PluginApplied{
 		Name: s.name, Session: s.number, Revision: coreRevision(a.Revision),
 		LateClasses: s.lateClasses(a.LateClasses, now), LateJobs: s.lateJobs(a.LateJobs, now),
@@ -284,10 +285,11 @@ func lateAnswer(d time.Duration) *engine.FailureAnswer {
 
 // stats is what a session counts for people to read. Safe for use by several goroutines.
 type stats struct {
-	classes, jobs atomic.Int64
-	mu            sync.Mutex
-	last          []time.Duration // a ring of the latest
-	next          int
+	classes, jobs, nodes atomic.Int64
+	revision             atomic.Uint64 // of the mirror, up to which all was answered
+	mu                   sync.Mutex
+	last                 []time.Duration // a ring of the latest
+	next                 int
 }
 
 const maxSamples = 256

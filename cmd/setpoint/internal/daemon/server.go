@@ -28,6 +28,9 @@ type Options struct {
 	Config  *config.Config
 	Version string
 	Log     hclog.Logger
+	// Reconfigure says when to read the configuration again, which Reread does. Nil: never. What was refused of it changes nothing.
+	Reconfigure <-chan os.Signal
+	Reread      func() (*config.Config, error)
 	// Settled returns why the server is not ready, once all else is; nil: it is. It is asked until it has returned nil once.
 	Settled func(*Server) error
 }
@@ -100,7 +103,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	}, state, s.clock.Now())
 	s.host = pluginhost.New(pluginhost.Config{
 		Logger: log.Named("plugin"), Launcher: s.launcher, Version: s.opts.Version, ClusterID: state.ClusterID, Engine: s.engine, Plugins: hostPlugins(cfg),
-		CheckSettings: checkSettings,
+		CheckSettings: checkSettings, Rehearse: rehearse(s.engine),
 	})
 	s.dispatcher, err = dispatch.New(dispatch.Options{
 		Engine: s.engine, Identity: api.IdentityFrom, Tokens: s.tokens, Signer: s.certs.authority, Log: log.Named("agents"), Heartbeat: cfg.Heartbeat.Interval,
@@ -109,7 +112,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 		return err
 	}
 	s.api, err = api.New(api.Options{
-		Engine: s.engine, Plugins: plugins{s.host}, Logs: s.dispatcher, Tokens: s.tokens, Events: s.events, Log: log.Named("api"),
+		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Logs: s.dispatcher, Tokens: s.tokens, Events: s.events, Log: log.Named("api"),
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady,
 	})
 	return err
@@ -210,7 +213,8 @@ func (s *Server) Run(ctx context.Context) error {
 			handler := s.api.Handler(api.Mount{Path: path, Handler: agents})
 			return api.Serve(ctx, s.listener, pki.ServerTLS(s.certs.holder, s.certs.authority.Certificate()), handler, log.Named("http"))
 		},
-		"certificates": func(ctx context.Context) error { s.certs.keep(ctx, log); return nil },
+		"configuration": s.reconfigure,
+		"certificates":  func(ctx context.Context) error { s.certs.keep(ctx, log); return nil },
 	}
 	for name, run := range parts {
 		g.Go(func() error {
