@@ -106,40 +106,6 @@ func wireClass(id uint32, revision uint64, req sdk.CompileRequest) *pluginv1.Cla
 	}}
 }
 
-func (h *Host) takeVerdicts(m *pluginv1.Verdicts) error {
-	for _, v := range m.Classes {
-		c := h.classes[v.Class]
-		if c == nil || c.revision != v.ClassRevision {
-			continue // withdrawn or replaced since
-		}
-		if m.Revision < c.at || m.Revision > h.revision {
-			return fmt.Errorf("class %d answers at revision %d after %d, of %d", v.Class, m.Revision, c.at, h.revision)
-		}
-		if err := c.take(v, m.Revision, h.finder(m.Revision)); err != nil {
-			return fmt.Errorf("class %d: %w", v.Class, err)
-		}
-	}
-	return nil
-}
-
-// takeApplied brings all that is not named as late to the revision.
-func (h *Host) takeApplied(m *pluginv1.Applied) error {
-	if m.Revision > h.revision {
-		return fmt.Errorf("applied revision %d was never sent", m.Revision)
-	}
-	for id, c := range h.classes {
-		if !slices.Contains(m.LateClasses, id) && c.answered {
-			c.at = max(c.at, m.Revision)
-		}
-	}
-	for name, j := range h.jobs {
-		if !slices.Contains(m.LateJobs, name) && j.answered {
-			j.at = max(j.at, m.Revision)
-		}
-	}
-	return nil
-}
-
 // drainQuestion makes the question about a node.
 func (h *Host) drainQuestion(req sdk.DrainRequest) *pluginv1.DrainQuestion {
 	h.mu.Lock()

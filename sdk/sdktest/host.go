@@ -70,10 +70,8 @@ type Host struct {
 	err      error
 	ready    bool
 	mirror   *mirror
-	revision uint64
+	book     // of what was asked and answered
 	applied  *pluginv1.Applied
-	classes  map[uint32]*classState
-	jobs     map[string]*jobState
 	answers  map[uint64][]*pluginv1.Answer
 	problems []*pluginv1.Problem
 	messages int // received
@@ -109,8 +107,9 @@ func openWith(t T, client pluginv1.PluginClient, opts Options, configure bool) *
 	t.Helper()
 	h := &Host{
 		t: t, opts: opts.withDefaults(), client: client, end: func() {},
-		classes: map[uint32]*classState{}, jobs: map[string]*jobState{}, answers: map[uint64][]*pluginv1.Answer{},
+		book: newBook(), answers: map[uint64][]*pluginv1.Answer{},
 	}
+	h.book.node = func(i uint32, revision uint64) (*cluster.Node, error) { return h.mirror.at(i, revision) }
 	h.changed = sync.NewCond(&h.mu)
 	ctx, cancel := context.WithTimeout(context.Background(), h.opts.Patience)
 	defer cancel()
@@ -331,8 +330,4 @@ func (h *Host) take(m *pluginv1.FromPlugin) error {
 		return fmt.Errorf("an unknown message %T", m.Message)
 	}
 	return nil
-}
-
-func (h *Host) finder(revision uint64) finder {
-	return func(i uint32) (*cluster.Node, error) { return h.mirror.at(i, revision) }
 }

@@ -1,10 +1,6 @@
 package sdktest
 
 import (
-	"errors"
-	"fmt"
-	"maps"
-
 	"github.com/setpointd/setpoint/sdk"
 	"github.com/setpointd/setpoint/sdk/cluster"
 	pluginv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/plugin/v1"
@@ -78,12 +74,7 @@ func (h *Host) RemoveJob(name string) {
 func (h *Host) Slots(name string) Slots {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	j := h.jobs[name]
-	out := Slots{Stall: j.stall, Failure: j.failure, Revision: j.at}
-	for _, key := range sorted(j.slots) {
-		out.Slots = append(out.Slots, j.slots[key])
-	}
-	return out
+	return h.jobs[name].answer()
 }
 
 // SlotMessages returns how many answers about a job's slots have come, parts counted once.
@@ -91,65 +82,4 @@ func (h *Host) SlotMessages(name string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.jobs[name].messages
-}
-
-func (h *Host) takeSlots(m *pluginv1.Slots) error {
-	j := h.jobs[m.Job]
-	if j == nil || j.revision != m.JobRevision {
-		return nil // withdrawn or replaced since
-	}
-	if m.Revision < j.at || m.Revision > h.revision {
-		return fmt.Errorf("job %s answers at revision %d after %d, of %d", m.Job, m.Revision, j.at, h.revision)
-	}
-	if m.Failure != nil {
-		j.failure, j.answered = m.Failure, true
-		return nil
-	}
-	next := j.partial
-	if next == nil {
-		switch {
-		case !m.Delta || j.slots == nil:
-			next = map[string]Slot{}
-		case m.More:
-			next = maps.Clone(j.slots)
-		default:
-			next = j.slots
-		}
-	}
-	if err := h.changeSlots(next, m); err != nil {
-		return fmt.Errorf("job %s: %w", m.Job, err)
-	}
-	if m.More {
-		j.partial = next
-		return nil
-	}
-	j.slots, j.partial, j.stall, j.failure, j.answered, j.at = next, nil, m.Stall, nil, true, m.Revision
-	j.messages++
-	return nil
-}
-
-func (h *Host) changeSlots(slots map[string]Slot, m *pluginv1.Slots) error {
-	for _, key := range m.Remove {
-		if _, ok := slots[key]; !ok {
-			return fmt.Errorf("removed slot %q is unknown", key)
-		}
-		delete(slots, key)
-	}
-	for _, s := range m.Upsert {
-		if s.Key == "" {
-			return errors.New("a slot has no key")
-		}
-		slot := Slot{Key: cluster.SlotKey(s.Key), Ends: s.Ends, Held: s.Stall}
-		for _, i := range s.Nodes {
-			n, err := h.mirror.at(i, m.Revision)
-			if err != nil {
-				return fmt.Errorf("slot %q: %w", s.Key, err)
-			}
-			if n != nil {
-				slot.Nodes = append(slot.Nodes, n.ID)
-			}
-		}
-		slots[s.Key] = slot
-	}
-	return nil
 }

@@ -19,9 +19,7 @@ func (h *Host) SetNodes(nodes ...*cluster.Node) {
 	h.mu.Lock()
 	h.revision++
 	h.mirror = newMirror(h.about.Watches)
-	for _, c := range h.classes {
-		c.verdicts, c.partial = nil, nil
-	}
+	h.reset()
 	var upsert []*pluginv1.Node
 	for _, n := range nodes {
 		upsert = append(upsert, h.mirror.put(n, h.revision))
@@ -87,13 +85,6 @@ func (h *Host) Apply(ch Change) bool {
 	h.mu.Unlock()
 	h.sendNodes(messages)
 	return true
-}
-
-// forget drops what was said about a node.
-func (h *Host) forget(index uint32) {
-	for _, c := range h.classes {
-		c.forget(index)
-	}
 }
 
 func (h *Host) sendNodes(messages []*pluginv1.Nodes) {
