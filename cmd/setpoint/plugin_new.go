@@ -28,7 +28,7 @@ func (a *app) pluginNew() *cobra.Command {
 	n := newPlugin{kinds: map[string]*bool{}}
 	cmd := &cobra.Command{
 		Use: "new NAME --filter|--drainer|--job-type", Short: "Begin a plugin of your own", Args: takes(1, 1),
-		Long: `Begins a plugin: a Go module of its own in the folder NAME, which builds, has tests, and does something small that you replace by what you want. A filter
+		Long: `Begins a plugin: a folder NAME of its own, in Go a module, which builds, has tests, and does something small that you replace by what you want. A filter
 says on which nodes a task may run, a drainer how a node is emptied, a job type which slots a job should have. docs/PLUGINS.md leads on from there.`,
 		RunE: func(_ *cobra.Command, args []string) error { return a.writePlugin(n, args[0]) },
 	}
@@ -39,7 +39,7 @@ says on which nodes a task may run, a drainer how a node is emptied, a job type 
 	} {
 		n.kinds[kind] = flags.Bool(kind, false, about)
 	}
-	flags.StringVar(&n.lang, "lang", "go", "the `language`: go")
+	flags.StringVar(&n.lang, "lang", scaffold.Go, "the `language`: go, or for a filter python")
 	flags.StringVar(&n.dir, "dir", "", "the `folder` to write into (default: NAME)")
 	flags.StringVar(&n.module, "module", "", "the `path` of the Go module (default: example.com/NAME)")
 	flags.StringVar(&n.sdk, "sdk", "", "a `folder` with Setpoint's source, whose SDK is used instead of a published one (default for a binary that was built there)")
@@ -59,21 +59,27 @@ func (a *app) writePlugin(n newPlugin, name string) error {
 	files, err := scaffold.Write(dir, spec)
 	if errors.Is(err, scaffold.ErrNotEmpty) {
 		return refuse("Another name, or --dir, leads elsewhere; nothing is written over.", "%v", err)
+	} else if errors.Is(err, scaffold.ErrNoTemplate) {
+		return refuse("docs/PLUGINS.md says what a plugin in any language must do.", "%v", err)
 	} else if err != nil {
 		return fmt.Errorf("begin plugin %s: %w", name, err)
 	}
 	return a.print(map[string]any{"name": name, "kind": spec.Kind, "dir": dir, "module": spec.Module, "files": files}, func(w io.Writer, _ console.Style) {
-		fmt.Fprintf(w, "%s has a %s: %s\n\n%s", dir, strings.ReplaceAll(spec.Kind, "-", " "), strings.Join(files, " "), nextSteps(dir, name))
+		fmt.Fprintf(w, "%s has a %s: %s\n\n%s", dir, strings.ReplaceAll(spec.Kind, "-", " "), strings.Join(files, " "), nextSteps(dir, spec))
 	})
 }
 
 // nextSteps says how one comes from a plugin's source to seeing it work.
-func nextSteps(dir, name string) string {
-	return fmt.Sprintf(`What it does is in plugin.go. Next:
+func nextSteps(dir string, s scaffold.Spec) string {
+	file, makes := "plugin.go", "fetch what it needs, build ./"+s.Name+", run its tests"
+	if s.Lang == scaffold.Python {
+		file, makes = "plugin.py", "run its tests"
+	}
+	return fmt.Sprintf(`What it does is in %[2]s. Next:
 
   cd %[1]s
-  make                              # fetch what it needs, build ./%[2]s, run its tests
-  setpoint plugin check ./%[2]s
+  make                              # %[3]s
+  make check                        # all that servers rely on: setpoint plugin check ./%[4]s
 
   setpoint dev --config config.hcl  # a cluster that has it; then, in another terminal:
   setpoint plugin ls
@@ -81,7 +87,7 @@ func nextSteps(dir, name string) string {
   setpoint stalls
 
 A server's own configuration takes the block in config.hcl, with the program's whole path.
-`, dir, name)
+`, dir, file, makes, s.Program())
 }
 
 // spec checks what was asked for.
@@ -101,8 +107,11 @@ func (n newPlugin) spec(name string) (scaffold.Spec, error) {
 	if s.Kind == "" {
 		return s, refuse("Say --filter, --drainer or --job-type.", "what should the plugin do?")
 	}
-	if n.lang != "go" {
-		return s, refuse("There are templates for go. docs/PLUGINS.md says what a plugin in another language must do.", "no templates for --lang %s", n.lang)
+	switch s.Lang = n.lang; {
+	case n.lang == scaffold.Python:
+		return s, nil
+	case n.lang != scaffold.Go:
+		return s, refuse("There are templates for go and python. docs/PLUGINS.md says what a plugin in any language must do.", "no templates for --lang %s", n.lang)
 	}
 	if s.Module == "" {
 		s.Module = "example.com/" + name

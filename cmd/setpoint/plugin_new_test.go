@@ -10,7 +10,7 @@ import (
 func TestPluginNew(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gpu")
 	execute(t, "", "plugin", "new", "gpu", "--filter", "--dir", dir).expect(t, exitDone, []string{
-		dir + " has a filter: .gitignore Makefile README.md config.hcl go.mod", "cd " + dir, "setpoint plugin check ./gpu", "setpoint dev --config config.hcl",
+		dir + " has a filter: .gitignore Makefile README.md config.hcl go.mod", "cd " + dir, "setpoint plugin check ./gpu", "setpoint dev --config config.hcl", "setpoint job run job.hcl",
 	}, nil)
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
@@ -35,6 +35,7 @@ func TestPluginNewRefuses(t *testing.T) {
 		{[]string{"gpu"}, []string{"what should the plugin do?", "Say --filter, --drainer or --job-type."}},
 		{[]string{"gpu", "--filter", "--drainer"}, []string{"--drainer and --filter", "Say one of them."}},
 		{[]string{"gpu", "--filter", "--lang", "rust"}, []string{"no templates for --lang rust", "docs/PLUGINS.md"}},
+		{[]string{"gpu", "--drainer", "--lang", "python"}, []string{"there is no template for a drainer in python", "docs/PLUGINS.md"}},
 		{[]string{"gpu", "--filter", "--sdk", "/nowhere"}, []string{"--sdk /nowhere is not Setpoint's source"}},
 		{[]string{"--filter"}, []string{"an argument is missing"}},
 	} {

@@ -76,8 +76,14 @@ var layers = []layer{
 		imports:  []string{"core/pki", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
 	},
 
+	// Examples that are no modules of their own. What `plugin new` copies into a plugin comes from there.
+	{packages: []string{"examples/..."}, imports: []string{"sdk/..."}},
+
 	// The binary puts everything together.
-	{packages: []string{"cmd/..."}, imports: []string{"agent/...", "client/...", "cmd/...", "core/...", "plugins/...", "proto/...", "sdk/..."}},
+	{
+		packages: []string{"cmd/..."},
+		imports:  []string{"agent/...", "client/...", "cmd/...", "core/...", "examples/plugins/python", "plugins/...", "proto/...", "sdk/..."},
+	},
 
 	// Tests of the source and of the binary.
 	{packages: []string{"core/internal/tidy"}},

@@ -1,4 +1,3 @@
-// Package python holds a filter in Python; there is nothing to import. Its test runs the filter as its daemon would.
 package python
 
 import (

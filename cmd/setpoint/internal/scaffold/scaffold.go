@@ -1,11 +1,12 @@
-// Package scaffold writes the beginning of a plugin: a Go module of its own with the code, its tests, a README, and the configuration and the job to try it
-// with. The templates are what authors read first, so they are short and show one idea each.
+// Package scaffold writes the beginning of a plugin: a folder of its own with the code, its tests, a README, and the configuration and the job to try it with. In
+// Go it is a module. The templates are what authors read first, so they are short and show one idea each.
 //
-// It may import the standard library and sdk/cluster.
+// It may import the standard library, sdk/cluster, and the library for Python from the examples, which it copies.
 package scaffold
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -19,7 +20,14 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/setpointd/setpoint/examples/plugins/python"
 	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// The languages that there are templates for. In Python there are filters only.
+const (
+	Go     = "go"
+	Python = "python"
 )
 
 // SDKModule is the module that the SDK is part of.
@@ -37,21 +45,41 @@ const (
 
 // Spec says what plugin is begun.
 type Spec struct {
-	Name       string
-	Kind       string // Filter, Drainer or JobType
+	Name string
+	Kind string // Filter, Drainer or JobType
+	Lang string // Go, also if empty, or Python
+
+	// Of a plugin in Go.
 	Module     string // path of the Go module; "": example.com/NAME
 	SDKVersion string // of the module of the SDK, such as v0.1.0; "" with SDKDir
 	SDKDir     string // absolute path of a checkout whose SDK is used; "": the published one
 }
 
-// ErrNotEmpty: there is something in the folder already.
-var ErrNotEmpty = errors.New("the folder is not empty")
+var (
+	// ErrNotEmpty: there is something in the folder already.
+	ErrNotEmpty = errors.New("the folder is not empty")
+	// ErrNoTemplate: there is none for that kind of plugin in that language.
+	ErrNoTemplate = errors.New("there is no template")
+)
 
 //go:embed templates
 var templates embed.FS
 
 // places are the files whose template has another name.
 var places = map[string]string{"gitignore": ".gitignore"}
+
+// checkWith are settings of jobs that tell nodes apart, by the kind of plugin.
+var checkWith = map[string][]string{
+	Filter: {`{"value":"gold"}`, `{"value":"iron"}`}, Drainer: {`{"wait":"1m"}`}, JobType: {`{"each":1}`, `{"each":2}`},
+}
+
+// Program returns the name of the file that is the plugin's program once it is built.
+func (s Spec) Program() string {
+	if s.Lang == Python {
+		return "plugin.py"
+	}
+	return s.Name
+}
 
 var pluginName = regexp.MustCompile(`^[a-z]`)
 
@@ -91,7 +119,11 @@ func Write(dir string, s Spec) ([]string, error) {
 	}
 	var names []string
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+		mode := fs.FileMode(0o644)
+		if bytes.HasPrefix(content, []byte("#!")) {
+			mode = 0o755
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, mode); err != nil {
 			return nil, err
 		}
 		names = append(names, name)
@@ -112,24 +144,53 @@ func (s Spec) render() (map[string][]byte, error) {
 		s.SDKVersion = "v0.0.0"
 	}
 	out := map[string][]byte{}
-	for _, dir := range []string{"common", s.Kind} {
-		entries, err := templates.ReadDir(path.Join("templates", dir))
-		if err != nil {
-			return nil, fmt.Errorf("kind of plugin %q: %w", s.Kind, err)
+	if s.Lang == Python {
+		if err := copyFiles(python.Library, ".", out); err != nil {
+			return nil, err
 		}
-		for _, e := range entries {
-			name := strings.TrimSuffix(e.Name(), ".tmpl")
-			content, err := s.file(path.Join("templates", dir, e.Name()))
-			if err != nil {
-				return nil, err
-			}
-			if place := places[name]; place != "" {
-				name = place
-			}
-			out[name] = content
-		}
+	} else if err := s.fillIn("go-common", out); err != nil {
+		return nil, err
+	}
+	lang := cmp.Or(s.Lang, Go)
+	if err := s.fillIn(lang+"-"+s.Kind, out); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w for a %s in %s", ErrNoTemplate, s.Kind, lang)
+	} else if err != nil {
+		return nil, err
 	}
 	return out, nil
+}
+
+func copyFiles(from embed.FS, dir string, out map[string][]byte) error {
+	entries, err := from.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if out[e.Name()], err = from.ReadFile(path.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillIn adds what comes of the templates in a directory.
+func (s Spec) fillIn(dir string, out map[string][]byte) error {
+	entries, err := templates.ReadDir(path.Join("templates", dir))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), ".tmpl")
+		content, err := s.file(path.Join("templates", dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		if place := places[name]; place != "" {
+			name = place
+		}
+		out[name] = content
+	}
+	return nil
 }
 
 func (s Spec) file(name string) ([]byte, error) {
@@ -141,7 +202,8 @@ func (s Spec) file(name string) ([]byte, error) {
 	err = t.Execute(&b, struct {
 		Spec
 		SDKModule, Go string
-	}{s, SDKModule, goVersion})
+		CheckWith     []string
+	}{s, SDKModule, goVersion, checkWith[s.Kind]})
 	if err != nil {
 		return nil, fmt.Errorf("fill in template: %w", err)
 	}

@@ -51,10 +51,38 @@ func TestWhatIsWritten(t *testing.T) {
 			if got, want := read(t, dir, "go.mod"), "module example.com/x/gold\n\ngo 1.26.0\n\nrequire github.com/setpointd/setpoint v1.2.3\n"; got != want {
 				t.Errorf("go.mod is\n%swant\n%s", got, want)
 			}
+			if make := read(t, dir, "Makefile"); !strings.Contains(make, "\tsetpoint plugin check --job-settings '{\"") {
+				t.Errorf("make check checks nothing:\n%s", make)
+			}
 			if conf := read(t, dir, "config.hcl"); !strings.HasPrefix(conf, `plugin "gold-only" {`) {
 				t.Errorf("config.hcl does not begin with the plugin's block:\n%s", conf)
 			}
 		})
+	}
+}
+
+func TestPython(t *testing.T) {
+	dir := t.TempDir()
+	spec := scaffold.Spec{Name: "gold-only", Kind: scaffold.Filter, Lang: scaffold.Python}
+	files, err := scaffold.Write(dir, spec)
+	want := []string{
+		".gitignore", "Makefile", "README.md", "config.hcl", "job.hcl", "plugin.py", "plugin_pb2.py", "setpoint_plugin.py", "test_plugin.py",
+	}
+	if err != nil || !slices.Equal(files, want) {
+		t.Errorf("wrote %v, %v; want %v", files, err, want)
+	}
+	if got, want := read(t, dir, "setpoint_plugin.py"), read(t, "../../../../examples/plugins/python/setpoint_plugin.py"); got != want {
+		t.Error("the library is not that of the examples")
+	}
+	if info, err := os.Stat(filepath.Join(dir, spec.Program())); err != nil || info.Mode()&0o111 != 0o111 {
+		t.Errorf("the program cannot be started: %v %v", info, err)
+	}
+	if !strings.Contains(read(t, dir, "plugin.py"), `name="gold-only"`) {
+		t.Error("the plugin has another name")
+	}
+	_, err = scaffold.Write(t.TempDir(), scaffold.Spec{Name: "x", Kind: scaffold.Drainer, Lang: scaffold.Python})
+	if !errors.Is(err, scaffold.ErrNoTemplate) {
+		t.Errorf("a drainer in Python: got %v, want ErrNoTemplate", err)
 	}
 }
 
