@@ -42,6 +42,7 @@ func (a Answer) Allowed() []cluster.NodeID {
 // classState is the host's copy of an answer, by node index.
 type classState struct {
 	revision    uint64 // of the class
+	about       string // for people; "" if nobody asks
 	answered    bool
 	indifferent bool
 	stall       *pluginv1.Stall

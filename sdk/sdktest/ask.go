@@ -126,16 +126,20 @@ func (h *Host) drainQuestion(req sdk.DrainRequest) *pluginv1.DrainQuestion {
 func (h *Host) Drain(req sdk.DrainRequest) (*pluginv1.DrainAnswer, *pluginv1.Failure) {
 	h.t.Helper()
 	q := h.drainQuestion(req)
-	parts := h.ask(&pluginv1.Question{Ask: &pluginv1.Question_Drain{Drain: q}})
+	return drainAnswer(h.ask(&pluginv1.Question{Ask: &pluginv1.Question_Drain{Drain: q}}))
+}
+
+// drainAnswer puts the parts of an answer together.
+func drainAnswer(parts []*pluginv1.Answer) (*pluginv1.DrainAnswer, *pluginv1.Failure) {
 	out := &pluginv1.DrainAnswer{}
 	for _, p := range parts {
 		if f := p.GetFailure(); f != nil {
 			return nil, f
 		}
 		d := p.GetDrain()
-		out.Revision, out.UntilNs = d.Revision, d.UntilNs
-		out.Transitions = append(out.Transitions, d.Transitions...)
-		out.Kept = append(out.Kept, d.Kept...)
+		out.Revision, out.UntilNs = d.GetRevision(), d.GetUntilNs()
+		out.Transitions = append(out.Transitions, d.GetTransitions()...)
+		out.Kept = append(out.Kept, d.GetKept()...)
 	}
 	return out, nil
 }
@@ -160,13 +164,16 @@ func (h *Host) Try(reqs []sdk.CompileRequest, nodes ...*cluster.Node) []Answer {
 	}
 	h.mu.Unlock()
 	q.Strings = table.fresh
-	out, err := trialAnswers(h.ask(&pluginv1.Question{Ask: &pluginv1.Question_Trial{Trial: q}}), all, len(reqs), revision)
+	out, err := trialAnswers(h.ask(&pluginv1.Question{Ask: &pluginv1.Question_Trial{Trial: q}}), all, q.Classes, revision)
 	h.must("trial", err)
 	return out
 }
 
-func trialAnswers(parts []*pluginv1.Answer, nodes []*cluster.Node, n int, revision uint64) ([]Answer, error) {
-	states := make([]classState, n)
+func trialAnswers(parts []*pluginv1.Answer, nodes []*cluster.Node, classes []*pluginv1.Class, revision uint64) ([]Answer, error) {
+	states := make(map[uint32]*classState, len(classes))
+	for _, c := range classes {
+		states[c.Id] = &classState{}
+	}
 	find := func(i uint32) (*cluster.Node, error) {
 		if int(i) >= len(nodes) || nodes[i] == nil {
 			return nil, fmt.Errorf("node %d is unknown", i)
@@ -175,22 +182,29 @@ func trialAnswers(parts []*pluginv1.Answer, nodes []*cluster.Node, n int, revisi
 	}
 	for _, p := range parts {
 		if f := p.GetFailure(); f != nil {
-			return nil, errors.New(f.Message)
+			return nil, errors.New(failureText(f))
 		}
-		for _, c := range p.GetTrial().Classes {
+		for _, c := range p.GetTrial().GetClasses() {
+			if states[c.Class] == nil {
+				return nil, fmt.Errorf("class %d was not asked about", c.Class)
+			}
 			if err := states[c.Class].take(c, revision, find); err != nil {
 				return nil, err
 			}
 		}
 	}
-	out := make([]Answer, n)
-	for i := range states {
+	out := make([]Answer, len(classes))
+	for i, c := range classes {
 		var err error
-		if out[i], err = states[i].answer(nodes); err != nil {
+		if out[i], err = states[c.Id].answer(nodes); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+func compileRequest(req *pluginv1.CompileRequest) sdk.CompileRequest {
+	return sdk.CompileRequest{JobType: req.GetJobType(), Labels: req.GetLabels(), Settings: sdk.Settings(req.GetSettingsJson())}
 }
 
 // ask sends a question and waits for all parts of its answer.

@@ -28,6 +28,7 @@ type needs struct {
 
 type needsSettings struct {
 	Label string `setpoint:"label,required"`
+	Key   string `setpoint:"key,sensitive"`
 }
 
 func (f needs) Compile(ctx context.Context, req sdk.CompileRequest) (sdk.Matcher, error) {
