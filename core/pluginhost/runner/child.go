@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ type ExitStatus struct {
 	Code      int            // exit status; -1 if a signal ended it
 	Signal    syscall.Signal // 0 if it exited
 	Requested bool           // the host had asked it to end, or killed it
+	Memory    int64          // if it went over its limit of memory: the limit in bytes
 	Panic     string         // text of a Go panic or fatal error, at most 16 KiB
 	Stderr    []string       // last lines on stderr
 	At        time.Time
@@ -34,6 +36,9 @@ func (s ExitStatus) String() string {
 	text := "exited with status " + strconv.Itoa(s.Code)
 	if s.Signal != 0 {
 		text = "was ended by " + unix.SignalName(s.Signal)
+	}
+	if s.Memory > 0 {
+		text += fmt.Sprintf(" because it used more memory than its limit of %s", byteText(s.Memory))
 	}
 	if s.Panic != "" {
 		first, _, _ := strings.Cut(s.Panic, "\n")
@@ -49,6 +54,8 @@ type child struct {
 	spawner  *spawner
 	out      *output
 	greeting *greeting
+	confiner []string // how to start a helper that confines; nil: there is none
+	memory   *memoryGroup
 	env      []string
 	done     chan struct{} // closed when the process is reaped and its pipes are read; only if it was started
 
@@ -60,6 +67,7 @@ type child struct {
 	doomed   bool
 	spawnErr error
 	status   ExitStatus
+	confined Confined
 }
 
 // prepare takes over what go-plugin wants the process to know.
@@ -67,6 +75,9 @@ func (c *child) prepare(spec *exec.Cmd, dir, certificate string) {
 	c.greeting.dir = dir
 	c.env = append(c.env, c.command.Env...)
 	c.env = append(c.env, spec.Env...)
+	if c.command.Confine.sandboxed() && !slices.ContainsFunc(c.env, func(kv string) bool { return strings.HasPrefix(kv, "TMPDIR=") }) {
+		c.env = append(c.env, "TMPDIR="+dir) // nothing else may be written
+	}
 	c.env = append(c.env, "PLUGIN_CLIENT_CERT="+certificate, LifelineEnv+"="+strconv.Itoa(lifelineFD))
 }
 
@@ -130,15 +141,13 @@ func (c *child) spawn(ctx context.Context) error {
 	if err != nil {
 		return refuse(StepSpawn, "cannot make its pipes: "+err.Error(), "raise the host's limit of open files", err)
 	}
-	process, err := c.spawner.start(ctx, "/proc/self/fd/"+strconv.Itoa(executableFD), c.command.argv(), &os.ProcAttr{
-		Dir:   c.command.Dir,
-		Env:   c.env,
-		Files: append(p.theirs, c.exe.file),
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-	})
+	report, process, err := c.create(ctx, p)
 	p.closeTheirs()
 	if err != nil {
 		p.closeOurs()
+		if start, ok := errors.AsType[*StartError](err); ok {
+			return start
+		}
 		if info, statErr := os.Stat(c.command.Dir); statErr != nil || !info.IsDir() {
 			return refuse(StepSpawn, "its working directory "+c.command.Dir+" cannot be used", "create it, or name another", err)
 		}
@@ -149,11 +158,53 @@ func (c *child) spawn(ctx context.Context) error {
 	doomed := c.doomed
 	c.mu.Unlock()
 	go c.tend(p) // ends with the process; its owner waits for done
-	err = c.exe.unchanged()
+	if doomed {
+		c.kill()
+	}
+	if report != nil {
+		err = c.awaitReport(report)
+		_ = report.Close()
+	}
+	if err == nil {
+		err = c.exe.unchanged()
+	}
 	if doomed || err != nil {
 		c.kill()
 	}
 	return err
+}
+
+// create creates the process: the plugin itself, or the helper that becomes it, whose report is returned.
+func (c *child) create(ctx context.Context, p *pipes) (report *os.File, process *os.Process, err error) {
+	spec, err := c.confine()
+	if err != nil {
+		return nil, nil, err
+	}
+	var theirs *os.File
+	if spec != nil {
+		if report, theirs, err = os.Pipe(); err != nil {
+			return nil, nil, refuse(StepSpawn, "cannot make its pipes: "+err.Error(), "raise the host's limit of open files", err)
+		}
+		defer theirs.Close()
+		if spec.UID >= 0 {
+			for _, f := range p.theirs[1:] { // so that it can open them by name, as /dev/stderr
+				_ = f.Chown(spec.UID, spec.GID)
+			}
+		}
+	}
+	path, argv, files, err := c.program(spec, theirs)
+	if err == nil {
+		process, err = c.spawner.start(ctx, path, argv, &os.ProcAttr{
+			Dir:   c.command.Dir,
+			Env:   c.env,
+			Files: append(p.theirs, files...),
+			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		})
+	}
+	if err != nil && report != nil {
+		_ = report.Close()
+	}
+	return report, process, err
 }
 
 // tend reads the process's pipes until it has ended.
@@ -177,6 +228,9 @@ func (c *child) tend(p *pipes) {
 		status.Signal = ws.Signal()
 	} else if ok {
 		status.Code = ws.ExitStatus()
+	}
+	if limit := c.command.Confine.Memory; limit > 0 && (c.memory != nil && c.memory.killed() || strings.Contains(status.Panic, "out of memory")) {
+		status.Memory = limit
 	}
 	c.mu.Lock()
 	status.Requested = c.asked

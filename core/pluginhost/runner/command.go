@@ -38,6 +38,8 @@ type Command struct {
 	// SHA256 is what the executable must hash to. If set, a sealed copy of the file is hashed and run, so that not even a write
 	// into the file in between can change what runs. Nil: whatever is there is run, and its hash is only reported.
 	SHA256 []byte
+	// Confine says what the process may do; Launcher.UseConfiner makes it possible.
+	Confine Confinement
 	// Lines is called with each line that the process writes, from several goroutines; it must not block. Nil: nobody wants them.
 	Lines func(Line)
 	// HandshakeTimeout limits the time from the start of the process to its first answer over gRPC; 5 s if zero.

@@ -31,6 +31,7 @@ const (
 	StepOpen      Step = "open"      // find and open the executable
 	StepVerify    Step = "verify"    // hash it
 	StepSpawn     Step = "spawn"     // create the process
+	StepConfine   Step = "confine"   // take from it what it must not have
 	StepHandshake Step = "handshake" // read its line on stdout
 	StepConnect   Step = "connect"   // first call over its socket
 )

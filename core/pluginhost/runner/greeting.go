@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
+	"golang.org/x/sys/unix"
 )
 
 const maxSocketPath = 107 // sun_path of unix(7), less its final NUL
@@ -136,14 +138,29 @@ func (g *greeting) checkSocket(path string) error {
 	if filepath.Clean(path) != path || !strings.HasPrefix(path, g.dir+"/") {
 		return fmt.Errorf("its socket %s is not in the directory that it was given", shown)
 	}
-	info, err := os.Lstat(path)
-	if err != nil {
+	if err := makePrivate(path); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("its socket cannot be found: %w", err)
-	}
-	if info.Mode().Type() != os.ModeSocket {
-		return fmt.Errorf("%s is not a socket", shown)
+	} else if err != nil {
+		return fmt.Errorf("its socket %s cannot be used: %w", shown, err)
 	}
 	return nil
+}
+
+// makePrivate makes a socket its owner's alone, whatever the plugin has put at the path meanwhile: nothing but a socket is touched.
+func makePrivate(path string) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return errors.New("it is not a socket")
+	}
+	return os.Chmod("/proc/self/fd/"+strconv.Itoa(fd), 0o600)
 }
 
 func isCertificate(field string) bool {

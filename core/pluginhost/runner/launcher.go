@@ -31,11 +31,12 @@ const (
 
 // Launcher starts plugins. A program needs one.
 type Launcher struct {
-	dir     string
-	lock    *os.File
-	log     hclog.Logger
-	spawner *spawner
-	working sync.WaitGroup // starts under way and processes that have not ended
+	dir      string
+	lock     *os.File
+	log      hclog.Logger
+	spawner  *spawner
+	confiner []string       // see UseConfiner
+	working  sync.WaitGroup // starts under way and processes that have not ended
 
 	mu       sync.Mutex // guards what follows
 	closed   bool
@@ -50,6 +51,7 @@ func NewLauncher(dir string, log hclog.Logger) (*Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use %s for plugin sockets: %w", dir, err)
 	}
+	sweepGroups()
 	return &Launcher{dir: dir, lock: lock, log: log, spawner: newSpawner(), children: make(map[*child]struct{})}, nil
 }
 
@@ -141,6 +143,7 @@ func (l *Launcher) newChild(cmd Command, proto Protocol) (*child, error) {
 		command:  cmd,
 		exe:      exe,
 		spawner:  l.spawner,
+		confiner: l.confiner,
 		out:      out,
 		greeting: newGreeting(out, proto.supported()),
 		done:     make(chan struct{}),
@@ -161,6 +164,11 @@ func (l *Launcher) newChild(cmd Command, proto Protocol) (*child, error) {
 
 // forget ends what newChild began.
 func (l *Launcher) forget(c *child) {
+	if c.memory != nil {
+		if err := c.memory.remove(); err != nil {
+			c.out.log.Warn("control group not removed", "error", err)
+		}
+	}
 	if c.greeting.dir != "" {
 		if err := os.RemoveAll(c.greeting.dir); err != nil {
 			c.out.log.Warn("socket directory not removed", "error", err)

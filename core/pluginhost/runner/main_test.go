@@ -20,10 +20,16 @@ import (
 // asPlugin is the first argument with which this test binary is a plugin, or a host, instead of a test.
 const asPlugin = "as-plugin"
 
+// asConfiner is the first argument with which this test binary confines itself and becomes a plugin.
+const asConfiner = "as-confiner"
+
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == asPlugin {
 		playPlugin(os.Args[2], os.Args[3:])
 		os.Exit(0)
+	}
+	if len(os.Args) > 1 && os.Args[1] == asConfiner {
+		os.Exit(ConfineMain(os.Args[2:]))
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -76,6 +76,11 @@ func grandchild(pidFile string, ownSession bool) {
 func playPlugin(mode string, args []string) {
 	socketDir := os.Getenv(plugin.EnvUnixSocketDir)
 	switch mode {
+	case "probe":
+		probe(args)
+		serve(1)
+	case "hog":
+		serveAndThen(hog)
 	case "serve":
 		serve(1)
 	case "version":

@@ -44,6 +44,13 @@ func (p *Process) PID() int { return p.child.pid() }
 // Digest is the sha256 of the executable that runs.
 func (p *Process) Digest() [32]byte { return p.child.exe.digest }
 
+// Confined is what is in force of the process.
+func (p *Process) Confined() Confined {
+	p.child.mu.Lock()
+	defer p.child.mu.Unlock()
+	return p.child.confined
+}
+
 // StderrTail returns the last lines on stderr, 40 at most, escaped for display.
 func (p *Process) StderrTail() []string { return p.child.out.stderrTail() }
 
