@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,6 +96,10 @@ func TestJobsAreCheckedAtSubmit(t *testing.T) {
 		}
 	}
 }
+
+var _ = flag.Bool("update", false, "rewrite golden files")
+
+func TestGolden(t *testing.T) { sdktest.Golden(t, New, "testdata/*.txtar") }
 
 func TestConformance(t *testing.T) {
 	named := func(name, jobType, attribute string) sdk.Job {
