@@ -101,6 +101,28 @@ func Test04ExplanationIsCompleteRightAndFresh(t *testing.T) {
 	}
 }
 
+// What no node could ever run is said to be that, no command calls it a success, and a command that waits for it ends in time and says so.
+func Test04DImpossibleForAllNodes(t *testing.T) {
+	c := start(t, bench.Options{Nodes: bench.Ns(2)})
+	r := c.RunJobsCode(2*time.Second, bench.Job{Name: "r", CPU: 64})
+	if r.Code != bench.Stalled || r.Took() < 2*time.Second || r.Took() > 4*time.Second {
+		t.Errorf("want code 3 after 2 s: %s", r)
+	}
+	if !strings.Contains(r.Stderr, "insufficient_resources") {
+		t.Errorf("it does not say why: %s", r)
+	}
+	why := c.Why("r/1")
+	if why.Exceeds != "cpu" {
+		t.Errorf("it is not flagged that no node could ever give 64 CPU: %+v", why)
+	}
+	if text := c.Must("task", "why", "r/1").Stdout; !strings.Contains(text, "64") {
+		t.Errorf("the text form does not say how much is wanted:\n%s", text)
+	}
+	if j := c.Job("r"); j.State != "stalled" || j.Counts.Up != 0 {
+		t.Errorf("the job is %+v", j)
+	}
+}
+
 func tenNodes() []bench.Node {
 	var out []bench.Node
 	for i := range 10 {

@@ -45,7 +45,7 @@ func Test06ANodeReturnsWithItsProcesses(t *testing.T) {
 		t.Errorf("n1 was down after %s of silence; the grace is 3 s", down)
 	}
 	// What was last seen stays as it is; beside it stands what is inferred.
-	if lost := lostOn(c, "n1", "web"); len(lost) != 2 || lost[0].Observed.State != "running" {
+	if lost := lostOn(c, "n1", "web"); len(lost) != 2 || lost[0].Observed.State != "running" || lost[0].Phase != "lost" || lost[0].Condition.Reason != "node n1 is down" {
 		t.Errorf("web on n1: %+v", lost)
 	}
 	c.Until(2*time.Second, "p waits for a node with the label", func() (bool, any) {

@@ -29,6 +29,7 @@ func globalNodes() []bench.Node {
 func Test11AGlobalJobsThroughCycles(t *testing.T) {
 	c := start(t, bench.Options{Nodes: globalNodes()})
 	c.RunJobsWait(30*time.Second, fiveGlobals()...)
+	descriptors := bench.Descriptors(c.ServerPID())
 	var slowest time.Duration
 	cycle := func(nodes ...string) {
 		t.Helper()
@@ -70,6 +71,9 @@ func Test11AGlobalJobsThroughCycles(t *testing.T) {
 	}
 	for range scaled(1, 5) {
 		cycle("n1", "n3")
+	}
+	if now := bench.Descriptors(c.ServerPID()); now > descriptors+descriptors/10+1 {
+		t.Errorf("the server had %d files open at first and has %d", descriptors, now)
 	}
 	t.Logf("after a drain all were back within %s", slowest.Round(time.Millisecond))
 	if stalls := c.Stalls(""); len(stalls) != 0 {

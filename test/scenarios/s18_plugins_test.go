@@ -70,6 +70,9 @@ func three(t *testing.T, c *bench.Cluster) {
 		}
 		return len(plugins) == 3 && len(children) == 3, []any{plugins, children}
 	})
+	if zombies := zombiesOf(t, c.ServerPID()); len(zombies) > 0 {
+		t.Errorf("the server has not reaped %v", zombies)
+	}
 }
 
 // gone waits until no plugin and no child of one is there.
@@ -105,7 +108,7 @@ func socketDirs(t *testing.T, c *bench.Cluster) int {
 // The constraint plugin is killed while tasks are being placed: it is back within two seconds, and all of them run once.
 func Test18BKilledPlugin(t *testing.T) {
 	c := start(t, bench.Options{Nodes: []bench.Node{bench.N("n1", "zone=a"), bench.N("n2", "zone=a"), bench.N("n3")}})
-	others := pids(c, "drain", "global")
+	others, descriptors := pids(c, "drain", "global"), bench.Descriptors(c.ServerPID())
 	var jobs []bench.Job
 	for i := range 20 {
 		jobs = append(jobs, bench.Job{Name: fmt.Sprintf("j%d", i), Constraints: []string{"node.labels.zone == a", fmt.Sprintf("node.labels.x != %d", i)}})
@@ -173,6 +176,9 @@ func Test18BKilledPlugin(t *testing.T) {
 		t.Errorf("the server has not reaped %v", zombies)
 	}
 	back(c, 40*time.Second)
+	if now := bench.Descriptors(c.ServerPID()); now > descriptors+descriptors/10+1 {
+		t.Errorf("the server had %d files open at first and has %d", descriptors, now)
+	}
 	c.RunJobsWait(20*time.Second, bench.Job{Name: "late", Constraints: []string{"node.labels.zone == a"}})
 }
 

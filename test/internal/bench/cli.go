@@ -222,6 +222,12 @@ func (c *Cluster) RunJobsWait(wait time.Duration, jobs ...Job) {
 	c.MustWithin(wait+commandLimit, "job", "run", c.writeJobs(jobs), "--wait", wait.String())
 }
 
+// RunJobsCode is RunJobsWait for jobs that may not come to run.
+func (c *Cluster) RunJobsCode(wait time.Duration, jobs ...Job) Result {
+	c.t.Helper()
+	return c.cliWithin(wait+commandLimit, "job", "run", c.writeJobs(jobs), "--wait", wait.String())
+}
+
 // writeJobs writes a job file and notes what the jobs reserve.
 func (c *Cluster) writeJobs(jobs []Job) string {
 	c.t.Helper()

@@ -210,3 +210,12 @@ func ReadStat(pid int) (s Stat, alive bool) {
 	s.Start, _ = strconv.ParseUint(fields[19], 10, 64)
 	return s, s.State != 'Z' && s.State != 'X'
 }
+
+// Descriptors returns how many files a process has open.
+func Descriptors(pid int) int {
+	entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/fd")
+	if err != nil {
+		return 0
+	}
+	return len(entries)
+}
