@@ -502,7 +502,7 @@ class Plugin:
             self.stopping = True
             for s in self.sessions:
                 s.inbox.put(None)
-        self.stopped.set()
+        threading.Timer(0.3, self.stopped.set).start()  # the host may have a last word
         return pb.StopResponse()
 
 
