@@ -131,3 +131,81 @@ func distinctSlots(t *testing.T, tasks []bench.Task) {
 		slots[task.Slot] = task.ID
 	}
 }
+
+// Nodes are lost one after another: what ran there spreads over what is left, and the one that has come back is not left out.
+func Test06ELossAfterLossIsSpread(t *testing.T) {
+	c := start(t, bench.Options{Nodes: bench.Ns(4)})
+	c.RunJobsWait(20*time.Second, bench.Job{Name: "w", Count: 16})
+	onNodes(c, "w", map[string]int{"n1": 4, "n2": 4, "n3": 4, "n4": 4})
+	c.Agent("n1").Silence()
+	c.NodeState(6*time.Second, "n1", "down")
+	spread(c, "w", 16, "n2", "n3", "n4")
+	c.Agent("n1").Resume()
+	c.Until(10*time.Second, "what was replaced has ended on n1", func() (bool, any) {
+		on := aliveCounts(c, "w")
+		return on["n1"] == 0, on
+	})
+	c.Agent("n2").Silence()
+	c.NodeState(6*time.Second, "n2", "down")
+	spread(c, "w", 16, "n1", "n3", "n4")
+	c.Agent("n2").Resume()
+	c.Until(10*time.Second, "16 are alive", func() (bool, any) {
+		on := aliveCounts(c, "w")
+		return on["n2"] == 0 && on["n1"]+on["n3"]+on["n4"] == 16, on
+	})
+}
+
+// spread waits until all tasks of a job run on three nodes, five or six on each.
+func spread(c *bench.Cluster, job string, all int, nodes ...string) {
+	c.Until(10*time.Second, fmt.Sprintf("%d tasks are spread over %v", all, nodes), func() (bool, any) {
+		on, sum := map[string]int{}, 0
+		for _, task := range c.Running(job) {
+			on[task.Node]++
+		}
+		for _, n := range nodes {
+			sum += on[n]
+			if on[n] < all/3 || on[n] > all/3+1 {
+				return false, on
+			}
+		}
+		return sum == all, on
+	})
+}
+
+// A node that is lost is declared gone for good and its record dropped. When its agent speaks again it is refused, and ends what it runs.
+func Test06FGoneForGood(t *testing.T) {
+	c := start(t, bench.Options{Nodes: bench.Ns(4), Unchecked: []string{"V5"}}) // what runs on n4 is known to nobody for a moment
+	c.RunJobsWait(20*time.Second, bench.Job{Name: "web", Count: 8, CPU: 1}, bench.Job{Name: "g", Type: "global", Command: []string{"sleep", "1000"}, Grace: "2s"})
+	n4 := c.Agent("n4")
+	n4.Silence()
+	c.NodeState(6*time.Second, "n4", "down")
+	c.Must("node", "decommission", "n4", "--yes")
+	c.RunningCount(10*time.Second, "web", 8)
+	c.Must("node", "rm", "n4")
+	c.Until(10*time.Second, "nothing names n4", func() (bool, any) {
+		for _, n := range c.Nodes() {
+			if n.Name == "n4" {
+				return false, n
+			}
+		}
+		for _, task := range c.Tasks("") {
+			if task.Node == "n4" || !task.Dead && task.Node == "" {
+				return false, task
+			}
+		}
+		stalls := c.Stalls("")
+		return len(stalls) == 0, stalls
+	})
+	n4.Resume()
+	c.Until(10*time.Second, "the agent of n4 has ended what it ran", func() (bool, any) {
+		on := aliveCounts(c, "web")
+		left := slices.DeleteFunc(c.Processes(), func(p bench.Process) bool { return p.Node != "n4" })
+		return on["n4"] == 0 && len(left) == 0, []any{on, left}
+	})
+	if nodes := c.Nodes(); len(nodes) != 3 {
+		t.Errorf("n4 is back: %+v", nodes)
+	}
+	if running := c.Running("web"); len(running) != 8 {
+		t.Errorf("%d web run", len(running))
+	}
+}

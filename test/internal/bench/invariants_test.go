@@ -169,6 +169,18 @@ func TestLives(t *testing.T) {
 	}
 }
 
+func TestFewestAlive(t *testing.T) {
+	second := func(n int) time.Time { return epoch.Add(time.Duration(n) * time.Second) }
+	lives := []Life{
+		{Started: second(0)}, {Started: second(0), Ended: second(5)}, {Started: second(6), Ended: second(9)}, {Started: second(1), Ended: second(20)},
+	}
+	for _, tt := range []struct{ from, to, want int }{{2, 4, 3}, {2, 8, 2}, {6, 8, 3}, {6, 15, 2}, {6, 30, 1}, {0, 4, 2}} {
+		if got := FewestAlive(lives, second(tt.from), second(tt.to)); got != tt.want {
+			t.Errorf("from %d to %d: %d, want %d", tt.from, tt.to, got, tt.want)
+		}
+	}
+}
+
 // TestJobFile holds the short form of jobs to what a file says.
 func TestJobFile(t *testing.T) {
 	text := Job{Name: "web", Count: 3, Constraints: []string{"node.labels.a == b"}, Port: 80, MaxUnavailable: `"50%"`, Sim: map[string]string{"stop_delay": "3s"}}.HCL()

@@ -56,6 +56,31 @@ func (c *Cluster) Alive(job string) []Life {
 	return slices.DeleteFunc(c.Lives(job), func(l Life) bool { return !l.AliveAt(now) })
 }
 
+// FewestAlive returns how many of the tasks ran at the least in a time.
+func FewestAlive(lives []Life, from, to time.Time) int {
+	fewest := len(lives)
+	for _, at := range append(ends(lives, from, to), from, to) {
+		alive := 0
+		for _, l := range lives {
+			if l.AliveAt(at) {
+				alive++
+			}
+		}
+		fewest = min(fewest, alive)
+	}
+	return fewest
+}
+
+func ends(lives []Life, from, to time.Time) []time.Time {
+	var out []time.Time
+	for _, l := range lives {
+		if l.Ended.After(from) && l.Ended.Before(to) {
+			out = append(out, l.Ended)
+		}
+	}
+	return out
+}
+
 func (a *Agent) lives() ([]Life, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
