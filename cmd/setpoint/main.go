@@ -30,6 +30,8 @@ func main() {
 			os.Exit(process.ShimMain(os.Args[2:]))
 		case daemon.GuardCommand:
 			os.Exit(runner.GuardMain())
+		case daemon.ConfineCommand:
+			os.Exit(runner.ConfineMain(os.Args[2:]))
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -165,7 +165,8 @@ func (r *reader) checkPlugin(p *Plugin) {
 	}
 	r.positive(at+".timeout", p.Timeout)
 	r.positive(at+".handshake_timeout", p.HandshakeTimeout)
-	r.oneOf(at+".on_failure", string(p.OnFailure), string(FailureWait), string(FailureIgnore))
+	r.oneOf(at+".on_failure", string(p.OnFailure), string(FailureStall), string(FailureIgnore))
+	r.checkConfinement(at, p)
 }
 
 func (r *reader) checkAgent(a *Agent) {

@@ -90,7 +90,7 @@ type OnFailure string
 
 // The answers to a filter that cannot answer.
 const (
-	FailureWait   OnFailure = "wait"   // they are not placed; the default
+	FailureStall  OnFailure = "stall"  // they are not placed; the default
 	FailureIgnore OnFailure = "ignore" // they are placed as if the filter were not there
 )
 
@@ -106,6 +106,9 @@ type Plugin struct {
 	Timeout          time.Duration     // for one answer; default 5 s
 	HandshakeTimeout time.Duration     // from the start of the process to its first answer; default 5 s
 	OnFailure        OnFailure
+	MaxMemory        int64  // bytes that it and its children may use; 0: no limit
+	User             string // name or number of the user as whom it runs; "": one of its own where the server is root, otherwise the server's
+	Sandbox          Sandbox
 	Config           hcl.Body // its config block, or an empty body in its place; for DecodePluginConfig
 }
 

@@ -53,7 +53,7 @@ func TestDefault(t *testing.T) {
 		t.Errorf("heartbeat %+v", c.Heartbeat)
 	}
 	for _, name := range []string{"constraint", "drain", "global"} {
-		want := &Plugin{Name: name, Builtin: true, Timeout: 5 * time.Second, HandshakeTimeout: 5 * time.Second, OnFailure: FailureWait}
+		want := &Plugin{Name: name, Builtin: true, Timeout: 5 * time.Second, HandshakeTimeout: 5 * time.Second, OnFailure: FailureStall, Sandbox: Sandbox{Level: SandboxAuto}}
 		if diff := cmp.Diff(want, c.Plugin(name), ignoreInternals); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
@@ -100,7 +100,7 @@ func TestEveryFieldHasAWord(t *testing.T) {
 	for _, pair := range []struct{ got, unsaid any }{
 		{*c, *Default()},
 		{*c.Agent, Agent{Drivers: []string{"process"}, DataDir: "/var/lib/setpoint-agent", Name: hostname(), TaskLogs: TaskLogs{10 << 20, 4}}},
-		{*plugin, Plugin{Timeout: 5 * time.Second, HandshakeTimeout: 5 * time.Second, OnFailure: FailureWait, Builtin: true, Disabled: true}},
+		{*plugin, Plugin{Timeout: 5 * time.Second, HandshakeTimeout: 5 * time.Second, OnFailure: FailureStall, Builtin: true, Disabled: true, Sandbox: Sandbox{Level: SandboxAuto}}},
 	} {
 		requireDifferent(t, reflect.TypeOf(pair.got).Name(), reflect.ValueOf(pair.got), reflect.ValueOf(pair.unsaid))
 	}

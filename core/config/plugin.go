@@ -21,7 +21,8 @@ func newPlugin(name string, config hcl.Body) Plugin {
 		Builtin:          slices.Contains(BuiltinPlugins(), name),
 		Timeout:          DefaultPluginTimeout,
 		HandshakeTimeout: DefaultHandshakeTimeout,
-		OnFailure:        FailureWait,
+		OnFailure:        FailureStall,
+		Sandbox:          Sandbox{Level: SandboxAuto},
 		Config:           config,
 	}
 }
@@ -45,9 +46,13 @@ func (r *reader) plugin(b hcltext.Block) {
 			"timeout":           hcltext.Set(hcltext.Duration, &p.Timeout),
 			"handshake_timeout": hcltext.Set(hcltext.Duration, &p.HandshakeTimeout),
 			"on_failure":        hcltext.Set(word, &p.OnFailure),
+			"max_memory":        hcltext.Set(hcltext.Bytes, &p.MaxMemory),
+			"user":              hcltext.Set(hcltext.String, &p.User),
+			"sandbox":           p.Sandbox.read,
 		},
 		Blocks: blocks{
-			"config": {Read: func(inner hcltext.Block) { p.Config = inner.Body }},
+			"sandbox": r.sandboxBlock(&p.Sandbox),
+			"config":  {Read: func(inner hcltext.Block) { p.Config = inner.Body }},
 		},
 	})
 	if !builtinSaid && p.Path == "" && !r.Failed(b.Path+".path") {

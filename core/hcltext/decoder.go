@@ -58,7 +58,7 @@ func (d *Decoder) Body(body hcl.Body, path string, at hcl.Range, fields Fields) 
 		fields.Attributes[a.Name](v)
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields.Attributes)) {
-		if content.Attributes[name] == nil {
+		if _, block := fields.Blocks[name]; content.Attributes[name] == nil && !block { // a short form of the block is listed as that
 			d.Unsaid = append(d.Unsaid, Dotted(path, name))
 		}
 	}

@@ -90,6 +90,9 @@ func ended(p Plugin, exit runner.ExitStatus) *failure {
 	if n := len(exit.Stderr); n > 0 && exit.Panic == "" {
 		fmt.Fprintf(&b, "; stderr ended with %q", strings.Join(exit.Stderr[max(0, n-3):], "\n"))
 	}
+	if exit.Memory > 0 {
+		b.WriteString("; raise its max_memory, or find what it keeps")
+	}
 	b.WriteString("; it is started again")
 	return unavailable("%s", clean(b.String()))
 }

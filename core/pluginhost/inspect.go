@@ -24,6 +24,7 @@ type Detail struct {
 	MirrorRevision cluster.Revision // up to which it has answered
 	MirrorNodes    int
 	Memory         int64 // bytes that are resident; 0: unknown
+	Sandbox        runner.Confined
 	Failed         string
 	FailedAt       time.Time // zero: it never failed
 }
@@ -40,6 +41,7 @@ func (h *Host) Inspect(plugin string) (Detail, error) {
 	}
 	s.mu.Lock()
 	out.Failed, out.FailedAt = s.lastError.text, s.lastError.at
+	out.Sandbox = s.confined
 	out.MirrorRevision, out.MirrorNodes = cluster.Revision(s.stats.revision.Load()), int(s.stats.nodes.Load())
 	s.mu.Unlock()
 	if digest, err := runner.DigestFile(p.Command.Path); err != nil {

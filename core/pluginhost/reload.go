@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/setpointd/setpoint/core/engine"
@@ -250,6 +251,9 @@ func (s *supervisor) changes(p *Plugin) []string {
 	differs("env", !slices.Equal(slices.Sorted(slices.Values(a.Env)), slices.Sorted(slices.Values(b.Env))))
 	differs("timeout", now.Timeout != p.Timeout)
 	differs("handshake_timeout", now.StartTimeout != p.StartTimeout || a.HandshakeTimeout != b.HandshakeTimeout)
+	differs("max_memory", a.Confine.Memory != b.Confine.Memory)
+	differs("user", !reflect.DeepEqual(a.Confine.User, b.Confine.User))
+	differs("sandbox", !a.Confine.Same(&b.Confine))
 	differs("on_failure", now.FailureOpen != p.FailureOpen)
 	s.mu.Lock()
 	about, digest := s.about, s.digest

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/setpointd/setpoint/core/engine"
+	"github.com/setpointd/setpoint/core/pluginhost/runner"
 	"github.com/setpointd/setpoint/sdk/cluster"
 	pluginv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/plugin/v1"
 )
@@ -41,6 +43,7 @@ type supervisor struct {
 	pid       int
 	protocol  int
 	digest    string
+	confined  runner.Confined
 	lastError failed // the latest, whether it serves again or not
 	stats     *stats
 }
@@ -156,6 +159,7 @@ func (s *supervisor) live(ctx context.Context) (session uint64, err error) {
 	defer ready.hangUp()
 	defer context.AfterFunc(ctx, ready.hangUp)()
 	s.log.Info("plugin started", "version", i.about.version, "pid", i.process.PID(), "took", s.cfg.Now().Sub(began))
+	s.sayConfined()
 	err = s.serve(ctx, i, ready.stream, ready.hangUp)
 	if ctx.Err() == nil && !errors.Is(err, errEngine) && !errors.Is(err, errReplaced) {
 		err = i.why(err)
@@ -176,9 +180,26 @@ func (s *supervisor) live(ctx context.Context) (session uint64, err error) {
 
 // noteProcess notes what people are told of a process.
 func (s *supervisor) noteProcess(i *instance) {
+	var confined runner.Confined
+	if c, ok := i.process.(interface{ Confined() runner.Confined }); ok {
+		confined = c.Confined()
+	}
 	s.note(func() {
-		s.about, s.pid, s.protocol, s.digest = i.about, i.process.PID(), i.process.Version(), i.digest()
+		s.about, s.pid, s.protocol, s.digest, s.confined = i.about, i.process.PID(), i.process.Version(), i.digest(), confined
 	})
+}
+
+// sayConfined logs what is in force of the process, and what could not be applied.
+func (s *supervisor) sayConfined() {
+	s.mu.Lock()
+	c := s.confined
+	s.mu.Unlock()
+	if len(c.Applied) > 0 {
+		s.log.Debug("plugin is confined", "by", strings.Join(c.Applied, "; "))
+	}
+	if len(c.Missing) > 0 {
+		s.log.Warn("plugin is not confined fully", "missing", strings.Join(c.Missing, "; "))
+	}
 }
 
 // opened is a process that has taken up its configuration and is ready for a session.

@@ -47,6 +47,14 @@ plugin "other" {
   timeout           = "7s"
   handshake_timeout = "9s"
   on_failure        = "ignore"
+  max_memory        = "64MiB"
+  user              = "nobody"
+  sandbox {
+    level   = "require"
+    read    = ["/r"]
+    write   = ["/w"]
+    network = true
+  }
 }
 plugin "global" {
   builtin  = true

@@ -40,6 +40,8 @@ type Command struct {
 	SHA256 []byte
 	// Confine says what the process may do; Launcher.UseConfiner makes it possible.
 	Confine Confinement
+	// Refused is why the command cannot be run at all, found out by whoever made it. Nil: nothing is known to be wrong.
+	Refused error
 	// Lines is called with each line that the process writes, from several goroutines; it must not block. Nil: nobody wants them.
 	Lines func(Line)
 	// HandshakeTimeout limits the time from the start of the process to its first answer over gRPC; 5 s if zero.
@@ -100,6 +102,8 @@ func (c Command) withDefaults() Command {
 
 func (c Command) check(p Protocol) error {
 	switch {
+	case c.Refused != nil:
+		return refuse(StepConfine, c.Refused.Error(), "correct the plugin's block in the configuration", c.Refused)
 	case !filepath.IsAbs(c.Path):
 		return refuse(StepOpen, "the path is not absolute", "give the whole path of the executable, starting with /", nil)
 	case c.SHA256 != nil && len(c.SHA256) != digestSize:

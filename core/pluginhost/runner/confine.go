@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,6 +28,8 @@ type Confinement struct {
 	Level SandboxLevel // "": off
 	// User is the id of the user and group as which the process runs; nil: as the host.
 	User *User
+	// UserIfPossible lets the process run as the host where its user could not get at its executable or its socket; that is then said to be missing.
+	UserIfPossible bool
 	// Memory is how many bytes the process and its children may use together, or each of them where control groups cannot be used; 0: no limit.
 	Memory int64
 	// Read and Write are further paths of files and directories that may be read, and read and written. What every program needs may be read in any case,
@@ -40,6 +43,12 @@ type Confinement struct {
 type User struct {
 	Name     string // for people
 	UID, GID int
+}
+
+// Same reports whether both say the same of what a process may do, leaving aside its user and memory.
+func (c *Confinement) Same(d *Confinement) bool {
+	return c.sandboxed() == d.sandboxed() && (c.Level == SandboxRequire) == (d.Level == SandboxRequire) && c.Network == d.Network &&
+		slices.Equal(c.Read, d.Read) && slices.Equal(c.Write, d.Write)
 }
 
 func (c *Confinement) sandboxed() bool { return c.Level == SandboxAuto || c.Level == SandboxRequire }
@@ -105,6 +114,15 @@ func (c *child) confine() (*confineSpec, error) {
 	if real, err := filepath.EvalSymlinks(c.command.Path); err == nil {
 		spec.Program = real
 	}
+	if u := want.User; u != nil && want.UserIfPossible {
+		if err := c.within(u); err != nil {
+			c.confined.Missing = append(c.confined.Missing, fmt.Sprintf("own user: %v", err))
+			if spec.Require {
+				return nil, refuse(StepConfine, "it must have a user of its own: "+err.Error(), "install it where everybody may read it, or name its user", ErrNotConfined)
+			}
+			want.User = nil
+		}
+	}
 	if u := want.User; u != nil {
 		if os.Geteuid() != 0 {
 			return nil, refuse(StepConfine, "it is to run as "+u.Name+", and the host is not root", "run the host as root, or leave the user out", unix.EPERM)
@@ -131,6 +149,30 @@ func (c *child) confine() (*confineSpec, error) {
 		}
 	}
 	return spec, nil
+}
+
+// within returns why a user could not get at what the process needs: its executable, and the directory of its socket.
+func (c *child) within(u *User) error {
+	info, err := c.exe.file.Stat()
+	if err != nil {
+		return err
+	}
+	script := !c.exe.isELF()
+	if info.Mode().Perm()&0o005 != 0o005 && (script || info.Mode().Perm()&0o001 == 0) {
+		return fmt.Errorf("%s cannot be run by user %s (mode %04o)", c.command.Path, u.Name, info.Mode().Perm())
+	}
+	needed := []string{filepath.Dir(filepath.Dir(c.greeting.dir))}
+	if real, err := filepath.EvalSymlinks(c.command.Path); script && err == nil {
+		needed = append(needed, filepath.Dir(real)) // what lies beside a script is often part of it
+	}
+	for _, dir := range needed {
+		for ; dir != "/"; dir = filepath.Dir(dir) {
+			if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {
+				return fmt.Errorf("user %s cannot enter %s", u.Name, dir)
+			}
+		}
+	}
+	return nil
 }
 
 // groupName is that of its control group: names of plugins are unique, and processes of one plugin differ by their directory.
@@ -175,6 +217,8 @@ func (c *child) awaitReport(report *os.File) error {
 		return nil // it ended, or was ended; how says more
 	case last.Refused == "":
 		return nil
+	case last.Errno == int(unix.EACCES) && c.command.Confine.User != nil:
+		return refuse(StepSpawn, "cannot run it as user "+c.command.Confine.User.Name+": permission denied", "let everybody read and run it (chmod a+rx), or name another user", unix.EACCES)
 	case last.Errno != 0:
 		return c.exe.explainSpawn(unix.Errno(last.Errno))
 	}

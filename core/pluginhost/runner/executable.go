@@ -214,6 +214,12 @@ func (e *executable) explainSpawn(err error) error {
 	return refuse(StepSpawn, reason, hint, err)
 }
 
+func (e *executable) isELF() bool {
+	var head [len(elf.ELFMAG)]byte
+	_, err := e.file.ReadAt(head[:], 0)
+	return err == nil && string(head[:]) == elf.ELFMAG
+}
+
 func (e *executable) wrongFormat() (reason, hint string) {
 	machine := runtime.GOOS + "/" + runtime.GOARCH
 	var head [20]byte

@@ -21,10 +21,14 @@ func (c *Cluster) PluginProcesses() []PluginProcess {
 	if err != nil {
 		return nil
 	}
+	sockets, err := filepath.EvalSymlinks(c.path("server/plugins")) // a server that is root has a link there
+	if err != nil {
+		return nil
+	}
 	var out []PluginProcess
 	for _, path := range entries {
 		environ, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(environ), "="+c.path("server/plugins")) {
+		if err != nil || !strings.Contains(string(environ), "="+sockets) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))

@@ -29,21 +29,48 @@ const GuardCommand = "plugin-guard"
 // maxSocketDir is how long the path of the directory with the plugins' sockets may be.
 const maxSocketDir = 69
 
-// newLauncher returns what starts plugins. Their sockets are in the data directory unless its path is too long for that.
+// runDir is where the plugins' sockets of a server are that is root: plugins with users of their own cannot enter its data directory.
+const runDir = "/run/setpoint"
+
+// socketDir returns where the plugins' sockets are: at the given path unless that is too long, or cannot be entered by the plugins' users. Then a link is left
+// there.
+func socketDir(path string) (string, error) {
+	sum := sha256.Sum256([]byte(path))
+	name := hex.EncodeToString(sum[:6])
+	other := filepath.Join(os.TempDir(), fmt.Sprintf("setpoint-%d-%s", os.Getuid(), name))
+	if os.Geteuid() == 0 && os.MkdirAll(runDir, 0o755) == nil {
+		other = filepath.Join(runDir, name)
+	} else if len(path) <= maxSocketDir {
+		return path, nil
+	}
+	if target, err := os.Readlink(path); err == nil && target == other {
+		return other, nil
+	}
+	err := os.RemoveAll(path) // what earlier versions had there
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = os.Symlink(other, path)
+	}
+	return other, err
+}
+
+// newLauncher returns what starts plugins.
 func newLauncher(dir datadir.Dir, log hclog.Logger) (*runner.Launcher, error) {
 	path, err := filepath.Abs(dir.PluginSockets())
 	if err != nil {
 		return nil, err
 	}
-	if len(path) > maxSocketDir {
-		sum := sha256.Sum256([]byte(path))
-		path = filepath.Join(os.TempDir(), fmt.Sprintf("setpoint-%d-%s", os.Getuid(), hex.EncodeToString(sum[:6])))
+	if path, err = socketDir(path); err != nil {
+		return nil, fmt.Errorf("prepare to start plugins: %w", err)
 	}
 	l, err := runner.NewLauncher(path, log)
 	if err != nil {
 		return nil, fmt.Errorf("prepare to start plugins: %w", err)
 	}
 	l.UseGuard(GuardCommand)
+	l.UseConfiner(ConfineCommand)
 	return l, nil
 }
 
@@ -81,6 +108,14 @@ func hostPlugin(p *config.Plugin) pluginhost.Plugin {
 	cmd.Env = runner.AllowedEnv(os.Environ())
 	for key, value := range p.Env {
 		cmd.Env = append(cmd.Env, key+"="+value)
+	}
+	var err error
+	if cmd.Confine, err = confinement(p); err != nil {
+		cmd.Refused = err
+	}
+	if cmd.Confine.Level == runner.SandboxAuto || cmd.Confine.Level == runner.SandboxRequire {
+		// It may not write where the server does; unless it is told otherwise it gets a directory of its own.
+		cmd.Env = slices.DeleteFunc(cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, "TMPDIR=") && p.Env["TMPDIR"] == "" })
 	}
 	block := &configBlock{plugin: p}
 	return pluginhost.Plugin{

@@ -24,6 +24,7 @@ func ValidatePlugins(ctx context.Context, cfg *config.Config, version string) (_
 	if err != nil {
 		return nil, err
 	}
+	launcher.UseConfiner(ConfineCommand)
 	defer func() { err = errors.Join(err, launcher.Close()) }()
 	host := pluginhost.New(pluginhost.Config{Logger: log, Launcher: launcher, Version: version, Plugins: hostPlugins(cfg)})
 	return host.ValidateConfigs(ctx), nil
