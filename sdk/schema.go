@@ -119,11 +119,18 @@ func (s *Schema) fill(v any, path Path, d *Diagnostics) {
 		s.fillAttribute(object, a, path, d)
 	}
 	for i := range s.Blocks {
-		known = append(known, s.Blocks[i].Name)
-		if x := object[s.Blocks[i].Name]; x != nil {
-			s.Blocks[i].fill(x, path.Attribute(s.Blocks[i].Name), d)
-		} else {
-			delete(object, s.Blocks[i].Name)
+		b := &s.Blocks[i]
+		known = append(known, b.Name)
+		switch x := object[b.Name].(type) {
+		case nil:
+			delete(object, b.Name)
+		case map[string]any:
+			if b.Repeated { // written once, which in a job looks like a block that cannot be repeated
+				object[b.Name] = []any{x}
+			}
+			b.fill(object[b.Name], path.Attribute(b.Name), d)
+		default:
+			b.fill(x, path.Attribute(b.Name), d)
 		}
 	}
 	for _, key := range sortedKeys(object) {

@@ -75,13 +75,28 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// In a job nobody knows whether a block may be repeated, so that one that is written once comes as it is.
+func TestABlockThatMayBeRepeatedIsWrittenOnce(t *testing.T) {
+	var got allSettings
+	if err := sdk.Settings(`{"name":"x","rule":{"key":"a"}}`).Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]rule{{Key: "a", Keep: true}}, got.Rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	err := sdk.Settings(`{"name":"x","rule":{"kee":"a"}}`).Decode(&got)
+	if want := `rule[0].key: "key" is required; rule[0].kee: unknown setting "kee", did you mean "key"?`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestDecodeSaysAllThatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`:                               `name: "name" is required: What it is called.`,
 		`{"name":1,"on":"yes"}`:            `name: want a string: found a number; on: want a bool: found a string`,
 		`{"name":"x","cuont":1}`:           `cuont: unknown setting "cuont", did you mean "count"?`,
 		`{"name":"x","rule":[{}]}`:         `rule[0].key: "key" is required`,
-		`{"name":"x","rule":{}}`:           `rule: want a list of blocks: found a map`,
+		`{"name":"x","rule":3}`:            `rule: want a list of blocks: found a number`,
 		`{"name":"x","zones":["",2]}`:      `zones[1]: want a string: found a number`,
 		`{"name":"x","limits":{"gpu":[]}}`: `limits["gpu"]: want a number: found a list`,
 		`{"name":"x","timeout":"soon"}`:    `timeout: "soon" is no duration: write it like 10s or 1m30s`,
