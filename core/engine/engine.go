@@ -66,6 +66,7 @@ type Engine struct {
 	silence   *monitor.Silence
 	monitorAt time.Duration // engine time at which to look at all nodes again
 	lookNow   bool          // something was heard that may change a node's state
+	still     bool          // nodes keep their states: this is a copy, on which something is tried
 
 	plugins     map[string]*pluginState
 	pluginNames []string                     // sorted
@@ -92,6 +93,13 @@ type agent struct {
 
 // New returns an engine that continues from a state, which it takes over. now is the moment of the start: engine time goes on from the state's.
 func New(cfg Config, st *State, now cluster.Time) *Engine {
+	e := blank(cfg, st)
+	e.load(now)
+	return e
+}
+
+// blank returns an engine that has not looked at the state yet.
+func blank(cfg Config, st *State) *Engine {
 	e := &Engine{
 		cfg: cfg.withDefaults(), work: st, rev: st.Revision, touched: map[record]struct{}{},
 		index: map[cluster.NodeID]uint32{}, groups: map[string]*group{}, claims: map[string]*cluster.Slot{}, noRoom: map[string]bool{}, agents: map[cluster.NodeID]*agent{},
@@ -99,8 +107,14 @@ func New(cfg Config, st *State, now cluster.Time) *Engine {
 		dirtyJobs: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: map[string]time.Duration{},
 	}
 	e.queue.init()
+	return e
+}
+
+// load derives from the state what is kept beside it.
+func (e *Engine) load(now cluster.Time) {
+	st := e.work
 	e.lookNow = true
-	for _, name := range cfg.Plugins {
+	for _, name := range e.cfg.Plugins {
 		e.plugin(name)
 	}
 	for n := range st.Nodes() {
@@ -127,7 +141,6 @@ func New(cfg Config, st *State, now cluster.Time) *Engine {
 		e.dirtyJobs[t.Job] = true
 	}
 	e.published.Store(st)
-	return e
 }
 
 // View returns the newest committed state.

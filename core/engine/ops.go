@@ -44,19 +44,25 @@ func (e *Engine) operate(c command, now cluster.Time) (any, error) {
 		return e.confirmPlugin(op)
 	case ConfirmDown:
 		return e.confirmDown(op)
-	case Why, Inspect:
-		return question{op}, nil
+	case Why, Inspect, Foresee:
+		return question{op, now}, nil
 	}
 	return nil, &OpError{Kind: Invalid, Message: fmt.Sprintf("%T cannot be asked here", c.op), Hint: "use a command of this version"}
 }
 
 // question stands for the answer to an operation that changes nothing, until the turn is over: in the midst of one there is nothing that anybody may see.
-type question struct{ op Op }
+type question struct {
+	op  Op
+	now cluster.Time
+}
 
 // answer answers a question about the state as the turn has made it.
 func (e *Engine) answer(q question, s *State) (any, error) {
-	if op, ok := q.op.(Why); ok {
+	switch op := q.op.(type) {
+	case Why:
 		return e.why(op)
+	case Foresee:
+		return e.foresee(s, q.now), nil
 	}
 	return InspectResult{State: s, Nodes: e.ledger.use()}, nil
 }

@@ -110,6 +110,9 @@ func (e *Engine) take(in Input, now cluster.Time) {
 
 // monitor concludes which nodes are ready, silent and down, and which tasks are gone.
 func (e *Engine) monitor(now cluster.Time) time.Duration {
+	if e.still {
+		return 0
+	}
 	if !e.lookNow && now.Engine < e.monitorAt {
 		return e.monitorAt - now.Engine
 	}
