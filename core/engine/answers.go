@@ -116,7 +116,7 @@ func (v view) Answer(job *cluster.Job) reconcile.Answer {
 		case a != nil && p.up:
 			out.Stall = nil // the answer is on its way; one that takes too long comes as a failure
 		case !p.up && p.code != cluster.CodePluginPending:
-			out.Stall.Code, out.Stall.Message = p.code, p.message
+			out.Stall.Code, out.Stall.Message = p.code, p.reference()
 		}
 		return out
 	}
@@ -153,8 +153,11 @@ func (e *Engine) unserved(typ string) *cluster.Stall {
 		if p.ever {
 			continue
 		}
-		code := p.code
-		return &cluster.Stall{Code: code, Message: fmt.Sprintf("no plugin serves job type %q, and plugin %s has not started (%s)", typ, name, p.message), Clears: "plugin " + name + " starts"}
+		why := p.message
+		if p.code != cluster.CodePluginPending {
+			why = p.reference()
+		}
+		return &cluster.Stall{Code: p.code, Message: fmt.Sprintf("no plugin serves job type %q: %s", typ, why), Clears: "plugin " + name + " starts"}
 	}
 	return &cluster.Stall{
 		Code: cluster.CodeUnknownJobType, Message: fmt.Sprintf("no plugin serves job type %q", typ),

@@ -182,6 +182,11 @@ func (e *Engine) mirror(i uint32, n *cluster.Node, fields cluster.FieldMask) {
 	}
 }
 
+// reference is what is said of a plugin that does not answer wherever that matters: why is said once, by the plugin's own stall.
+func (p *pluginState) reference() string {
+	return "plugin " + p.name + " does not answer, and plugin inspect " + p.name + " says why"
+}
+
 // watches returns the fields whose change makes the plugin's verdicts old. Where it was never said, any might.
 func (p *pluginState) watches() cluster.FieldMask {
 	if !p.ever {

@@ -186,9 +186,8 @@ func (e *Engine) filters(job string) []place.Filter {
 
 func (e *Engine) filter(p *pluginState, job string) (place.Filter, bool) {
 	f := place.Filter{Name: p.name}
-	switch {
-	case !p.up:
-		f.Away, f.Detail = p.code, p.message
+	if !p.up {
+		f.Away, f.Detail = p.code, p.reference()
 	}
 	c := p.classes[e.jobClasses[job][p.name]]
 	switch {

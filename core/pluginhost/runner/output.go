@@ -65,42 +65,48 @@ func (o *output) stderrLine(line []byte) {
 		return
 	}
 	entry, structured := parseEntry(line)
-	inPanic := o.keep(line, structured)
+	text := printable(line, maxMessage)
 	if structured {
-		o.pass("stderr", entry.String())
-	} else {
-		o.pass("stderr", printable(line, maxMessage))
+		text = entry.String()
 	}
+	o.pass("stderr", text)
+	first, inPanic := o.keep(line, text, entry)
 	if !o.admit() {
 		return
 	}
 	switch {
 	case structured:
 		o.log.Log(entry.level, entry.message, entry.pairs...)
+	case first:
+		o.log.Error("plugin panicked", "line", text)
 	case inPanic:
-		o.log.Error("plugin panicked", "line", printable(line, maxMessage))
+		o.log.Trace("plugin panicked", "line", text) // all of it is told once the process has ended
 	default:
-		o.log.Log(prefixLevel(line), "plugin stderr", "line", printable(line, maxMessage))
+		o.log.Log(prefixLevel(line), "plugin stderr", "line", text)
 	}
 }
 
-func (o *output) keep(line []byte, structured bool) (inPanic bool) {
+// keep notes a line for errors to show, but for what is of interest only to who looks for mistakes in a plugin, and collects a panic's text.
+func (o *output) keep(line []byte, text string, e entry) (first, inPanic bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.tail) == maxTailLines {
-		o.tail = slices.Delete(o.tail, 0, 1)
+	structured := e.level != hclog.NoLevel
+	if !structured || e.level >= hclog.Info {
+		if len(o.tail) == maxTailLines {
+			o.tail = slices.Delete(o.tail, 0, 1)
+		}
+		o.tail = append(o.tail, printable(text, maxTailLine))
 	}
-	o.tail = append(o.tail, printable(line, maxTailLine))
 	if structured {
-		return false
+		return false, false
 	}
-	if bytes.HasPrefix(line, []byte("panic: ")) || bytes.HasPrefix(line, []byte("fatal error: ")) {
+	if first = bytes.HasPrefix(line, []byte("panic: ")) || bytes.HasPrefix(line, []byte("fatal error: ")); first {
 		o.inPanic, o.panic = true, o.panic[:0]
 	}
 	if room := maxPanic - len(o.panic); o.inPanic && room > 0 {
 		o.panic = append(o.panic, printable(line, min(room, maxMessage))+"\n"...)
 	}
-	return o.inPanic
+	return first, o.inPanic
 }
 
 // admit says whether one more line may be logged now, and logs how many could not.
