@@ -131,7 +131,7 @@ func TestJobRun(t *testing.T) {
 			errOut: []string{"Failed: web: version 2 failed and was rolled back: 1 of 3 slots failed", "web/1/4", "exit status 1"},
 		},
 		{name: "update is paused by failures", version: 2, wait: "20s", frames: []*apiv1.Job{paused}, code: exitFailed, errOut: []string{"is paused: 1 of 3 slots failed"}},
-		{name: "batch that fails", version: 1, wait: "20s", frames: []*apiv1.Job{webJob("failed", 1, 0)}, code: exitFailed, errOut: []string{"it ended, and not well"}},
+		{name: "batch that fails", version: 1, wait: "20s", frames: []*apiv1.Job{webJob("failed", 1, 0)}, code: exitFailed, errOut: []string{"it ended, and 0 slots did not end well"}},
 		{name: "batch", version: 1, wait: "20s", frames: []*apiv1.Job{ending, webJob("complete", 1, 0)}, out: []string{"web: version 1 running, 3/3 up\n", "web: version 1 complete"}},
 	}
 	for _, tt := range tests {
@@ -156,6 +156,24 @@ func TestJobRun(t *testing.T) {
 				t.Errorf("first request: %v; want a dry run of the job with its defaults", f.noted()[0])
 			}
 		})
+	}
+}
+
+func TestJobRunOfWhatHasEnded(t *testing.T) {
+	for state, code := range map[string]int{"complete": exitDone, "failed": exitFailed} {
+		f := newFake(t)
+		f.tasks = func(*apiv1.ListTasksRequest) *apiv1.ListTasksResponse { return &apiv1.ListTasksResponse{} }
+		var errOut []string
+		if state == "failed" {
+			errOut = []string{"Failed: web"}
+		}
+		f.runJob = func(*apiv1.RunJobRequest) (*apiv1.JobResponse, error) {
+			return &apiv1.JobResponse{Job: webJob(state, 1, 0)}, nil
+		}
+		f.job = frames(webJob(state, 1, 0))
+		again := "it has ended already (" + state + "); `setpoint job restart web` runs it again\n"
+		f.run(t, "job", "run", jobFile(t, webFile)).expect(t, exitDone, []string{"web: version 1 is as the file says; " + again}, nil)
+		f.run(t, "job", "run", jobFile(t, webFile), "--wait", "20s").expect(t, code, []string{"web: nothing was run: " + again}, errOut)
 	}
 }
 

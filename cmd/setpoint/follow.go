@@ -54,7 +54,7 @@ func running(j *apiv1.Job, version uint64) (verdict, string) {
 	case "complete", "empty":
 		return done, ""
 	case "failed":
-		return failed, "it ended, and not well"
+		return failed, fmt.Sprintf("it ended, and %s did not end well", console.Count(j.GetCounts().GetFailed(), "slot"))
 	case "stopping", "stopped":
 		return failed, "it was stopped meanwhile"
 	}
@@ -190,6 +190,9 @@ func (a *app) followAll(ctx context.Context, s *server, changes []*apiv1.JobResp
 			return err
 		}
 		res.Job = j
+		if text := finished(res); text != "" && !a.json() {
+			fmt.Fprintf(a.out, "%s: nothing was run: %s\n", j.GetName(), text)
+		}
 	}
 	if a.json() {
 		if err := a.printChanges(changes); err != nil {
@@ -206,8 +209,12 @@ func (a *app) followAll(ctx context.Context, s *server, changes []*apiv1.JobResp
 func jobEnd(style console.Style, j *apiv1.Job) string {
 	c := j.GetCounts()
 	text := fmt.Sprintf("%s: version %d %s", j.GetName(), j.GetVersion(), jobState(style, j.GetState()))
-	if j.GetState() != "stopped" {
-		text += ", " + fmt.Sprintf("%d/%d up", c.GetUp()+c.GetDone(), c.GetWanted())
+	switch j.GetState() {
+	case "stopped":
+	case "complete":
+		text += fmt.Sprintf(", %d/%d done", c.GetDone(), c.GetWanted())
+	default:
+		text += fmt.Sprintf(", %d/%d up", c.GetUp()+c.GetDone(), c.GetWanted())
 	}
 	if c.GetLimited() || j.GetState() == "empty" {
 		text += fmt.Sprintf(", %d eligible of %d", c.GetEligible(), c.GetEligibleOf())

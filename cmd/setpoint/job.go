@@ -131,6 +131,8 @@ func slotState(style console.Style, s *apiv1.Slot) (string, time.Time) {
 		return "unwanted", time.Time{}
 	case s.GetHeld() != "":
 		return style.Yellow("held: " + s.GetHeld()), timeOf(s.GetNotUpSince())
+	case s.GetFailed():
+		return style.Red("failed"), timeOf(s.GetNotUpSince())
 	case s.GetDone():
 		return style.Green("done"), time.Time{}
 	case s.GetUp():

@@ -94,9 +94,22 @@ func (a *app) printChanges(changes []*apiv1.JobResponse) error {
 		if res.GetChanged() {
 			word = "accepted"
 		}
+		if text := finished(res); text != "" {
+			fmt.Fprintf(a.out, "%s: version %d %s; %s\n", j.GetName(), j.GetVersion(), word, text)
+			continue
+		}
 		fmt.Fprintf(a.out, "%s: version %d %s; `setpoint job inspect %s` shows how it is\n", j.GetName(), j.GetVersion(), word, j.GetName())
 	}
 	return nil
+}
+
+// finished says how to run a job again that has ended and was to be run as it is; "" of any other.
+func finished(res *apiv1.JobResponse) string {
+	j := res.GetJob()
+	if res.GetChanged() || j.GetState() != "complete" && j.GetState() != "failed" {
+		return ""
+	}
+	return fmt.Sprintf("it has ended already (%s); `setpoint job restart %s` runs it again", j.GetState(), j.GetName())
 }
 
 // readJobs reads a job file. Mistakes are written with their lines.

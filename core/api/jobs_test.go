@@ -203,6 +203,27 @@ func TestJobIsCounted(t *testing.T) {
 	}
 }
 
+func TestSlotsInTurnAreCounted(t *testing.T) {
+	s := serve(t, nil)
+	batch := with(job("web", 4), func(j *cluster.Job) { j.Control.Spec.Type, j.Control.Spec.Parallelism = cluster.TypeBatch, 1 })
+	done := with(slot("web", "1"), func(s *cluster.Slot) { s.Done = true })
+	turns := &cluster.Stall{Subject: cluster.Subject{Kind: cluster.SubjectJob, ID: "web"}, Source: "core", Code: cluster.CodeWaitingForTurn}
+	for want, more := range map[string][]any{
+		"running":  {running("web/2/3", "a"), turns},
+		"starting": {with(running("web/2/3", "a"), func(t *cluster.Task) { t.Observed.State = cluster.Starting }), turns},
+		"stalled":  {task("web/2/3"), groupStall("web"), turns},
+	} {
+		s.engine.set(9, append(more, node("a", "n1"), batch, done, slot("web", "2"), slot("web", "3"), slot("web", "4"))...)
+		res, err := s.as(pki.RoleReader).GetJob(t.Context(), connect.NewRequest(&apiv1.GetJobRequest{Job: "web"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := res.Msg.GetJob().GetCounts(); c.GetWanted() != 4 || c.GetDone() != 1 || c.GetQueued() != 2 || res.Msg.GetJob().GetState() != want {
+			t.Errorf("the job is %s with %v, want it %s with 2 of 4 slots queued", res.Msg.GetJob().GetState(), c, want)
+		}
+	}
+}
+
 func TestSlotsOfAGlobalJob(t *testing.T) {
 	s := serve(t, nil)
 	global := with(job("mon", 0), func(j *cluster.Job) { j.Control.Spec.Type = cluster.TypeGlobal })
@@ -227,7 +248,7 @@ func TestSlotsOfAGlobalJob(t *testing.T) {
 func TestWordForAJob(t *testing.T) {
 	done := func(state cluster.ObservedState) []any {
 		ended := with(running("web/1/3", "a"), func(t *cluster.Task) { t.Observed.State = state })
-		return []any{job("web", 1), with(slot("web", "1"), func(s *cluster.Slot) { s.Done = true }), ended}
+		return []any{job("web", 1), with(slot("web", "1"), func(s *cluster.Slot) { s.Done, s.Failed = true, state == cluster.Failed }), ended}
 	}
 	stopped := with(job("web", 1), func(j *cluster.Job) { j.Control.Stopped = true })
 	updating := func(state cluster.UpdateState) *cluster.Job {

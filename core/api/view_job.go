@@ -14,7 +14,7 @@ import (
 
 // The words for how a job is.
 const (
-	jobRunning  = "running"  // every wanted slot is up or done
+	jobRunning  = "running"  // every wanted slot is up or done, or waits for its turn
 	jobStarting = "starting" // some are not up yet, and nothing is known to be in their way
 	jobStalled  = "stalled"  // some wait for something
 	jobUpdating = "updating"
@@ -46,6 +46,16 @@ func (f *slotFacts) wanted() bool {
 	return !f.slot.Unwanted && (len(f.slot.Nodes) == 0 || f.live || f.slot.Done || len(f.stalls) > 0)
 }
 
+// queued reports whether the slot waits for its turn, if slots of its job do.
+func (f *slotFacts) queued() bool {
+	return f.wanted() && !f.slot.Done && !f.live && len(f.stalls) == 0
+}
+
+// waitsForTurn reports whether a stall says that a job works its slots off in turn, with which nothing is wrong.
+func waitsForTurn(stall *apiv1.Stall) bool {
+	return stall.GetCode() == string(cluster.CodeWaitingForTurn)
+}
+
 // slotFactsOf looks at one slot, its tasks and its stalls.
 func slotFactsOf(s *engine.State, j *cluster.Job, slot *cluster.Slot, stalls []*apiv1.Stall) slotFacts {
 	f := slotFacts{slot: slot, stalls: stalls, held: cmp.Or(slot.Held, heldBy(slot, stalls))}
@@ -68,7 +78,7 @@ func slotFactsOf(s *engine.State, j *cluster.Job, slot *cluster.Slot, stalls []*
 		}
 	}
 	f.stale = content != j.Control.SpecVersion && !slot.Done
-	f.failed = slot.Done && f.newest != nil && f.newest.Observed.State != cluster.Complete
+	f.failed = slot.Failed
 	return f
 }
 
@@ -111,22 +121,29 @@ func jobView(s *engine.State, j *cluster.Job, stalls slotStalls, all bool) *apiv
 			v.Stalls = append(v.Stalls, stallView(s, stall))
 		}
 	}
+	inTurn := slices.ContainsFunc(v.GetStalls(), waitsForTurn)
+	stalled := false
+	for _, stall := range v.GetStalls() {
+		stalled = stalled || !waitsForTurn(stall)
+	}
 	slots := s.Slots(j.Name)
 	for _, slot := range slots {
 		f := slotFactsOf(s, j, slot, stalls[slot.ID()])
 		count(v.Counts, &f)
+		addIf(&v.Counts.Queued, inTurn && f.queued())
 		v.Stalls = append(v.Stalls, f.stalls...)
+		stalled = stalled || len(f.stalls) > 0
 		if all {
 			v.Slots = append(v.Slots, slotView(s, &f))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(stalls)) {
 		if job, key, _ := strings.Cut(id, "/"); job == j.Name && s.Slot(job, cluster.SlotKey(key)) == nil {
-			v.Stalls = append(v.Stalls, stalls[id]...)
+			v.Stalls, stalled = append(v.Stalls, stalls[id]...), true
 		}
 	}
 	eligible(v.Counts, s, &c.Spec, slots)
-	v.State = jobState(c, j.Update.State, v.Counts, len(v.GetStalls()) > 0)
+	v.State = jobState(c, j.Update.State, v.Counts, stalled)
 	if all {
 		v.Versions = versionViews(c.Versions)
 	}
@@ -191,7 +208,7 @@ func jobState(c *cluster.JobControl, update cluster.UpdateState, n *apiv1.JobCou
 		return jobFailed
 	case n.GetWanted() > 0 && n.GetDone() == n.GetWanted():
 		return jobComplete
-	case n.GetWanted() > 0 && n.GetUp()+n.GetDone() >= n.GetWanted():
+	case n.GetWanted() > 0 && n.GetUp()+n.GetDone()+n.GetQueued() >= n.GetWanted():
 		return jobRunning
 	case stalled:
 		return jobStalled
@@ -204,7 +221,7 @@ func jobState(c *cluster.JobControl, update cluster.UpdateState, n *apiv1.JobCou
 func slotView(s *engine.State, f *slotFacts) *apiv1.Slot {
 	v := &apiv1.Slot{
 		Key: string(f.slot.Key), Ends: f.slot.Ends, Unwanted: f.slot.Unwanted, Held: f.held, Version: f.slot.Version, Up: f.up,
-		Done: f.slot.Done, NotUpSince: timestamp(f.slot.NotUpSince), NotUpWhy: string(f.slot.NotUpWhy), UpSince: timestamp(f.slot.UpSince),
+		Done: f.slot.Done, Failed: f.slot.Failed, NotUpSince: timestamp(f.slot.NotUpSince), NotUpWhy: string(f.slot.NotUpWhy), UpSince: timestamp(f.slot.UpSince),
 		Restarts: int64(len(f.slot.Restarts)), Backoff: int64(f.slot.Backoff),
 	}
 	for _, id := range f.slot.Nodes {

@@ -60,6 +60,7 @@ func (d *draft) jobFields() hcltext.Fields {
 		Attributes: map[string]func(hcltext.Value){
 			"type":            set(d, hcltext.String, func(s *cluster.JobSpec) *string { return &s.Type }),
 			"count":           set(d, hcltext.Int, func(s *cluster.JobSpec) *int { return &s.Count }),
+			"parallelism":     set(d, hcltext.Int, func(s *cluster.JobSpec) *int { return &s.Parallelism }),
 			"priority":        set(d, hcltext.Int, func(s *cluster.JobSpec) *int { return &s.Priority }),
 			"labels":          set(d, hcltext.StringMap, func(s *cluster.JobSpec) *map[string]string { return &s.Labels }),
 			"constraints":     func(v hcltext.Value) { d.short = v },

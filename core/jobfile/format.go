@@ -42,6 +42,7 @@ func Format(s cluster.JobSpec) ([]byte, error) {
 func (w *section) job(s, d *cluster.JobSpec) {
 	text(w, "type", s.Type, "")
 	number(w, "count", s.Count, d.Count)
+	number(w, "parallelism", s.Parallelism, d.Parallelism)
 	number(w, "priority", s.Priority, d.Priority)
 	w.texts("labels", s.Labels)
 	if s.MaxUnavailable != d.MaxUnavailable {

@@ -107,7 +107,7 @@ func requireDifferent(t *testing.T, path string, a, b reflect.Value) {
 	for i := range a.NumField() {
 		name := path + "." + a.Type().Field(i).Name
 		switch name {
-		case "job.Type", "job.Task.Driver", "job.Task.Health.Exec", "job.Task.Health.TCP": // their defaults are what the file says; tested below
+		case "job.Type", "job.Task.Driver", "job.Parallelism", "job.Task.Health.Exec", "job.Task.Health.TCP": // their defaults are what the file says; tested below
 			continue
 		}
 		f, g := a.Field(i), b.Field(i)
@@ -119,6 +119,33 @@ func requireDifferent(t *testing.T, path string, a, b reflect.Value) {
 			t.Errorf("%s is not said in testdata/full.hcl", name)
 		}
 	}
+}
+
+func TestParseBatch(t *testing.T) {
+	jobs := mustParse(t, "batch.hcl", []byte(`
+job "once" {
+  type        = "batch"
+  count       = 10
+  parallelism = 3
+  task {
+    command = ["/bin/true"]
+  }
+  restart {
+    attempts = 2
+  }
+}
+`))
+	want := cluster.JobSpec{
+		Name: "once", Type: cluster.TypeBatch, Count: 10, Parallelism: 3, Task: cluster.TaskSpec{Command: []string{"/bin/true"}},
+	}.WithDefaults()
+	want.Restart.Attempts = 2
+	if diff := cmp.Diff(want, jobs[0].Spec); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if r := want.Restart; r.Window != 0 || r.Condition != cluster.RestartOnFailure {
+		t.Errorf("attempts count for %s on %s, want for ever, on failure", r.Window, r.Condition)
+	}
+	checkFormat(t, jobs[0].Spec)
 }
 
 func TestParseDefaults(t *testing.T) {

@@ -46,7 +46,7 @@ var commonCodes = map[cluster.Code]bool{
 	cluster.CodeConstraint: true, cluster.CodeInsufficientResources: true, cluster.CodePortTaken: true, cluster.CodeOnePerNode: true,
 	cluster.CodeNoNodes: true, cluster.CodeNodePaused: true, cluster.CodeNodeDraining: true, cluster.CodeNodeSilent: true, cluster.CodeNodeDown: true,
 	cluster.CodeWaitingForBudget: true, cluster.CodeWaitingForReplacement: true, cluster.CodeWaitingForStop: true, cluster.CodeWaitingForAgent: true,
-	cluster.CodeUnhealthy: true, cluster.CodeRestartDelay: true, cluster.CodeRestartBudgetUsed: true, cluster.CodeUpdatePaused: true,
+	cluster.CodeWaitingForTurn: true, cluster.CodeUnhealthy: true, cluster.CodeRestartDelay: true, cluster.CodeRestartBudgetUsed: true, cluster.CodeUpdatePaused: true,
 	cluster.CodeAddressPoolExhausted: true,
 }
 

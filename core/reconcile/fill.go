@@ -10,14 +10,23 @@ import (
 
 // finish marks a slot that needs no task any more. Such a slot holds no place of an update.
 func (d *decision) finish(s *slot) {
-	if s.status != unwanted && (s.Done || d.done(s)) {
-		s.Done, s.MovedBy = true, ""
+	if s.status == unwanted {
+		return
+	}
+	if !s.Done && d.done(s) {
+		s.Done = true
+		if last := lastEnded(s); last != nil && last.Observed.State != cluster.Complete {
+			s.Failed = !slices.ContainsFunc(s.tasks, func(t *task) bool { return d.completes(s, t) })
+		}
+	}
+	if s.Done {
+		s.MovedBy = ""
 	}
 }
 
 // done reports whether a slot's task completed, or ended by itself in a way after which the job wants no other.
 func (d *decision) done(s *slot) bool {
-	if s.Ends && slices.ContainsFunc(s.tasks, func(t *task) bool { return t.Observed.State == cluster.Complete }) {
+	if s.Ends && slices.ContainsFunc(s.tasks, func(t *task) bool { return d.completes(s, t) }) {
 		return true
 	}
 	last := lastEnded(s)
@@ -33,16 +42,13 @@ func (d *decision) fill(s *slot, u *cluster.Update) {
 		return
 	}
 	last := lastEnded(s)
-	upFor := time.Duration(0)
-	if last != nil && !s.UpSince.IsZero() {
-		upFor = last.Observed.At.Sub(s.UpSince)
-	}
+	stood := upFor(s, last)
 	d.keepBooks(s, u)
 	d.keepClaim(s)
-	if s.status == held && s.why != nil && s.was != nil && !s.Done && (!s.hasPlaced() || s.stale(d.job)) {
+	if s.status == held && s.why != nil && s.was != nil && !s.Done && (!s.hasPlaced() || d.stale(s)) {
 		d.stallSlot(s.ID(), *s.why)
 	}
-	if s.status != wanted || s.Done || s.made != "" || s.hasLive() {
+	if s.status != wanted || s.Done || s.made != "" || s.hasLive() || d.queue(s) {
 		return
 	}
 	for _, t := range s.tasks {
@@ -64,7 +70,7 @@ func (d *decision) fill(s *slot, u *cluster.Update) {
 		d.create(s, why, nil)
 		return
 	}
-	d.restart(s, last, upFor)
+	d.restart(s, last, stood)
 }
 
 // keepClaim gives room back that was kept for the slot's next task, once that has a node or the room can be of no use.
@@ -155,20 +161,34 @@ func (d *decision) restart(s *slot, last *task, upFor time.Duration) {
 		d.create(s, d.whyNew(s), nil)
 		return
 	}
-	d.retry(s, last, upFor)
+	d.forgive(s, upFor)
+	if s.Ends && !d.attemptLeft(s) { // what is to end is not tried for ever
+		s.Done, s.Failed, s.MovedBy = true, true, ""
+		return
+	}
+	d.retry(s, last)
 }
 
-// retry makes a task after one that ended by itself, once its delay is over and if an attempt is left.
-func (d *decision) retry(s *slot, last *task, upFor time.Duration) {
+// forgive forgets what was spent on restarts of another version, those outside the window, and the back-off once the slot was up for long enough.
+func (d *decision) forgive(s *slot, upFor time.Duration) {
 	r := &d.spec.Restart
-	ended := last.Observed
 	if s.SpentFor != s.SpecVersion {
 		s.Restarts, s.Backoff, s.SpentFor = nil, 0, s.SpecVersion
 	}
 	if upFor >= max(r.MaxDelay, r.Delay) && upFor > 0 {
 		s.Backoff = 0
 	}
-	if !d.attemptLeft(s, r) {
+	for r.Window > 0 && len(s.Restarts) > 0 && d.now.Sub(s.Restarts[0]) >= r.Window {
+		s.Restarts = s.Restarts[1:]
+	}
+}
+
+// retry makes a task after one that ended by itself, once its delay is over and if an attempt is left.
+func (d *decision) retry(s *slot, last *task) {
+	r := &d.spec.Restart
+	ended := last.Observed
+	if !d.attemptLeft(s) {
+		d.sayUsedUp(s)
 		return
 	}
 	due := backoff(r, s.Backoff) - d.now.Sub(ended.At)
@@ -196,19 +216,31 @@ func because(err string) string {
 	return " (" + err + ")"
 }
 
-// attemptLeft forgets restarts outside the window and reports whether one more is allowed.
-func (d *decision) attemptLeft(s *slot, r *cluster.RestartSpec) bool {
-	if r.Attempts == 0 {
-		return true
+// delayed reports whether the slot's next task waits for the delay after one that ended by itself.
+func (d *decision) delayed(s *slot) bool {
+	last := lastEnded(s)
+	if last == nil || last.SpecVersion != s.SpecVersion {
+		return false
 	}
-	if r.Window > 0 {
-		for len(s.Restarts) > 0 && d.now.Sub(s.Restarts[0]) >= r.Window {
-			s.Restarts = s.Restarts[1:]
-		}
+	d.forgive(s, upFor(s, last))
+	return backoff(&d.spec.Restart, s.Backoff) > d.now.Sub(last.Observed.At)
+}
+
+// upFor returns how long the slot was up when the last of its tasks ended.
+func upFor(s *slot, last *task) time.Duration {
+	if last == nil || s.UpSince.IsZero() {
+		return 0
 	}
-	if len(s.Restarts) < r.Attempts {
-		return true
-	}
+	return last.Observed.At.Sub(s.UpSince)
+}
+
+// attemptLeft reports whether one more restart is allowed.
+func (d *decision) attemptLeft(s *slot) bool {
+	return d.spec.Restart.Attempts == 0 || len(s.Restarts) < d.spec.Restart.Attempts
+}
+
+func (d *decision) sayUsedUp(s *slot) {
+	r := &d.spec.Restart
 	clears := "a new version of the job, or job restart"
 	within := ""
 	if r.Window > 0 {
@@ -220,7 +252,6 @@ func (d *decision) attemptLeft(s *slot, r *cluster.RestartSpec) bool {
 	d.stallSlot(s.ID(), cluster.Stall{
 		Code: cluster.CodeRestartBudgetUsed, Message: fmt.Sprintf("restart budget used, %d%s", len(s.Restarts), within), Clears: clears,
 	})
-	return false
 }
 
 // backoff returns the delay before a restart when step restarts came before it in a row.

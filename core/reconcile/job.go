@@ -21,6 +21,8 @@ type decision struct {
 
 	claims []Claim // room kept for slots that move in this decision
 	giveUp bool    // the update ends although slots are left that it could not move
+	queued int     // slots that wait for their turn
+	made   int     // of these, slots that are new
 	Result
 }
 
@@ -54,6 +56,7 @@ func Job(v View, name string, now cluster.Time, rev cluster.Revision) Result {
 	for _, s := range d.slots {
 		d.fill(s, &update)
 	}
+	d.sayTurns()
 	d.endUpdate(&update)
 	d.write(update)
 	return d.Result

@@ -46,11 +46,14 @@ type slot struct {
 	next          *task // the standing replacement of a start-first move of keep
 	up            bool
 	made          cluster.TaskID // the task that was created in this decision; "": none
+	queued        bool           // it waits until fewer slots of the job have a task
 }
 
 // stale reports whether the slot should move to the job's newest task section.
-func (s *slot) stale(j *cluster.Job) bool {
-	if s.Done && (s.Ends || s.SpecVersion == j.Control.SpecVersion) {
+func (d *decision) stale(s *slot) bool {
+	j := d.job
+	switch {
+	case s.Done && s.SpecVersion == j.Control.SpecVersion, s.Done && s.Ends && !s.Failed && !d.again(s):
 		return false
 	}
 	if s.keep != nil {
@@ -60,10 +63,15 @@ func (s *slot) stale(j *cluster.Job) bool {
 }
 
 // counts reports whether the slot takes part in the budget.
-func (s *slot) counts() bool { return s.status == wanted && !s.Done }
+func (s *slot) counts() bool { return s.status == wanted && !s.Done && !s.queued }
 
 // hasLive reports whether some task of the slot is wanted and may be running or come to run.
 func (s *slot) hasLive() bool { return slices.ContainsFunc(s.tasks, (*task).live) }
+
+// hasTask reports whether some task of the slot is not known to have ended.
+func (s *slot) hasTask() bool {
+	return slices.ContainsFunc(s.tasks, func(t *task) bool { return !t.dead })
+}
 
 // hasPlaced reports whether some task of the slot runs or is about to start.
 func (s *slot) hasPlaced() bool {

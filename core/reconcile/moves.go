@@ -23,6 +23,7 @@ type move struct {
 // move admits what is voluntary within the budget, in the order of causes. The update's wishes are its own to add.
 func (d *decision) move(wishes []move, u *cluster.Update) {
 	wishes = append(wishes, d.updateWishes(u)...)
+	d.turns()
 	slices.SortStableFunc(wishes, func(a, b move) int {
 		return cmp.Or(cmp.Compare(a.cause, b.cause), cmp.Compare(orNever(a.deadline), orNever(b.deadline)),
 			cmp.Compare(a.slot.keep.CreatedRev, b.slot.keep.CreatedRev))
@@ -213,7 +214,7 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) admission {
 		s.MovedBy = m.cause.String()
 	}
 	d.forget(s, leaves)
-	if s.status == wanted && !s.up && s.stale(d.job) && mayMove(u) {
+	if s.status == wanted && !s.up && d.stale(s) && mayMove(u) {
 		d.renew(s) // what leaves for another cause comes back with the newest version
 	}
 	return admitted
@@ -257,7 +258,8 @@ func (d *decision) startFirst(m move, u *cluster.Update) {
 	case s.next != nil:
 		d.waitForReplacement(s, s.next.ID, m.reason)
 	case last != nil && last.CreatedRev > s.keep.CreatedRev && last.SpecVersion == s.SpecVersion:
-		d.retry(s, last, 0) // a replacement that failed follows the restart rules as any task does
+		d.forgive(s, 0)
+		d.retry(s, last) // a replacement that failed follows the restart rules as any task does
 	default:
 		d.create(s, "replacement before a "+m.cause.String()+" move", s.keep)
 	}

@@ -30,6 +30,7 @@ func drawScene(t *testing.T, r *rapid.T) *scene {
 		spec.OnLost = rapid.SampledFrom([]cluster.OnLost{cluster.LostReplace, cluster.LostWait}).Draw(r, "on lost")
 		spec.LostAfter = time.Duration(rapid.IntRange(0, 1).Draw(r, "lost after")) * time.Hour
 		spec.OnDrift = rapid.SampledFrom([]cluster.OnDrift{cluster.DriftMove, cluster.DriftKeep}).Draw(r, "on drift")
+		spec.Parallelism = rapid.IntRange(0, 2).Draw(r, "at a time")
 		spec.HistoryLimit = rapid.IntRange(0, 2).Draw(r, "history")
 		spec.Restart.Attempts = rapid.IntRange(0, 2).Draw(r, "attempts")
 		spec.Restart.Condition = rapid.SampledFrom([]cluster.RestartCondition{cluster.RestartAny, cluster.RestartOnFailure, cluster.RestartNone}).Draw(r, "condition")
@@ -409,7 +410,7 @@ func TestEverythingComesUpInPeace(t *testing.T) {
 			s.answered(rapid.IntRange(0, 5).Draw(r, "answered in peace"), 0)
 		}
 		s.version(func(spec *cluster.JobSpec) {
-			spec.Restart.Condition, spec.Restart.Attempts = cluster.RestartAny, 0
+			spec.Restart.Condition, spec.Restart.Attempts, spec.Parallelism = cluster.RestartAny, 0, 0
 			spec.Task.Env = map[string]string{"V": "peace"}
 		})
 		for range 12 {

@@ -168,13 +168,7 @@ func (d *decision) mark() {
 	}
 	if surplus := len(in) - d.spec.Count; surplus > 0 {
 		slices.SortStableFunc(in, func(a, b *slot) int {
-			if a.up != b.up {
-				if b.up {
-					return -1
-				}
-				return 1
-			}
-			return -compareNumbers(a.Key, b.Key)
+			return cmp.Or(cmp.Compare(worth(a), worth(b)), -compareNumbers(a.Key, b.Key))
 		})
 		for _, s := range in[:surplus] {
 			s.Unwanted, s.status = true, unwanted
@@ -182,6 +176,17 @@ func (d *decision) mark() {
 		return
 	}
 	d.scaleUp(d.spec.Count - len(in))
+}
+
+// worth says how much would be lost with a slot: what is done most, then what is up.
+func worth(s *slot) int {
+	switch {
+	case s.Done && !s.Failed:
+		return 2
+	case s.up:
+		return 1
+	}
+	return 0
 }
 
 // scaleUp makes n more slots wanted: the lowest numbers that are free.
@@ -228,6 +233,6 @@ func sameSlot(a, b *cluster.Slot) bool {
 	return slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Restarts, b.Restarts) &&
 		a.Job == b.Job && a.Key == b.Key && a.Created == b.Created && a.Ends == b.Ends && a.Unwanted == b.Unwanted && a.Held == b.Held &&
 		a.Version == b.Version && a.SpecVersion == b.SpecVersion && a.Backoff == b.Backoff && a.SpentFor == b.SpentFor && a.AvoidNode == b.AvoidNode &&
-		a.NotUpSince == b.NotUpSince && a.NotUpWhy == b.NotUpWhy && a.UpSince == b.UpSince && a.EverUp == b.EverUp && a.Done == b.Done &&
+		a.NotUpSince == b.NotUpSince && a.NotUpWhy == b.NotUpWhy && a.UpSince == b.UpSince && a.EverUp == b.EverUp && a.Done == b.Done && a.Failed == b.Failed &&
 		a.MovedBy == b.MovedBy && a.MovedIn == b.MovedIn && a.Counted == b.Counted && a.Claim == b.Claim
 }

@@ -14,7 +14,7 @@ func (d *decision) beginUpdate() cluster.Update {
 	u, c := d.job.Update, &d.job.Control
 	stale := 0
 	for _, s := range d.slots {
-		if s.status != unwanted && s.stale(d.job) {
+		if s.status != unwanted && d.stale(s) {
 			stale++
 		}
 	}
@@ -99,7 +99,7 @@ func (d *decision) updateWishes(u *cluster.Update) []move {
 	var out []move
 	for _, s := range d.slots {
 		switch {
-		case s.Slot == nil || s.status != wanted || !s.stale(d.job):
+		case s.Slot == nil || s.status != wanted || !d.stale(s):
 		case s.up:
 			out = append(out, move{
 				slot: s, cause: cluster.CauseUpdate, by: cluster.SourceCore, grace: -1,
@@ -142,7 +142,8 @@ func (d *decision) take(s *slot) {
 	if s.SpecVersion != c.SpecVersion {
 		s.Restarts, s.Backoff, s.SpentFor, s.AvoidNode = nil, 0, c.SpecVersion, ""
 	}
-	s.Version, s.SpecVersion, s.MovedIn, s.Counted, s.Done = c.Version, c.SpecVersion, c.Version, false, false
+	s.Version, s.SpecVersion, s.MovedIn = c.Version, c.SpecVersion, c.Version
+	s.Counted, s.Done, s.Failed = false, false, false
 }
 
 // takePlace moves a slot that is up: it holds one of the update's places until its new task is up and was watched.
@@ -261,7 +262,7 @@ func (d *decision) progressing() bool {
 		if s.MovedBy == cluster.MovedByMonitor {
 			return false
 		}
-		left = left || s.MovedBy == cluster.MovedByUpdate || s.stale(d.job)
+		left = left || s.MovedBy == cluster.MovedByUpdate || d.stale(s)
 	}
 	return left
 }
@@ -273,10 +274,10 @@ func (d *decision) endUpdate(u *cluster.Update) {
 		switch {
 		case s.Slot == nil || s.status == unwanted || s.status == excluded || s.Done:
 		case s.status == held:
-			if s.stale(d.job) {
+			if d.stale(s) {
 				heldBack++
 			}
-		case s.holdsPlace() || s.stale(d.job):
+		case s.holdsPlace() || d.stale(s):
 			left++
 		case !s.up:
 			waiting++

@@ -94,6 +94,8 @@ func (r RestartSpec) withDefaults(ends bool) RestartSpec {
 	r.Condition = cmp.Or(r.Condition, condition)
 	r.Delay = cmp.Or(r.Delay, DefaultRestartDelay)
 	r.MaxDelay = cmp.Or(r.MaxDelay, max(r.Delay, DefaultRestartMaxDelay))
-	r.Window = cmp.Or(r.Window, DefaultRestartWindow)
+	if !ends { // what ends by itself has its attempts once
+		r.Window = cmp.Or(r.Window, DefaultRestartWindow)
+	}
 	return r
 }

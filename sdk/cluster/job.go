@@ -69,6 +69,7 @@ type JobSpec struct {
 	Name           string
 	Type           string
 	Count          int // slots, for numbered types
+	Parallelism    int // slots with a task at a time, for types whose tasks end by themselves; 0: all
 	Priority       int // 0 to 100; higher is placed first
 	Labels         map[string]string
 	Plugins        []PluginSettings // sorted by plugin name
@@ -301,7 +302,8 @@ type Slot struct {
 	NotUpWhy   NotUpWhy
 	UpSince    Time   // zero while not up
 	EverUp     bool   // has been up once with Version
-	Done       bool   // needs no task any more: observed complete, or its condition says not to restart
+	Done       bool   // needs no task any more: observed complete, or it ended and is not to be restarted
+	Failed     bool   // done, and its last task did not end well
 	MovedBy    string // what moves the slot: "update", "drain", …; once up after an update "monitor" while that is watched; then ""
 	MovedIn    uint64 // the version whose update moved it
 	Counted    bool   // a failure of this slot was counted in the running update

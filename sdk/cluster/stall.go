@@ -19,6 +19,7 @@ const (
 	CodeWaitingForBudget      Code = "waiting_for_budget"
 	CodeWaitingForReplacement Code = "waiting_for_replacement"
 	CodeWaitingForStop        Code = "waiting_for_stop"
+	CodeWaitingForTurn        Code = "waiting_for_turn"
 	CodeWaitingForAgent       Code = "waiting_for_agent"
 	CodeUnhealthy             Code = "unhealthy"
 	CodeRestartDelay          Code = "restart_delay"

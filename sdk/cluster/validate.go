@@ -45,6 +45,7 @@ func (s JobSpec) Validate() []Problem {
 	c.name("name", s.Name, "Invalid job name", ValidateName)
 	c.name("type", s.Type, "Invalid job type", ValidateName)
 	c.count(&s)
+	c.parallelism(&s)
 	c.between("priority", s.Priority, 0, MaxPriority)
 	c.labels("labels", s.Labels)
 	c.plugins(s.Plugins)
@@ -141,6 +142,14 @@ func (c *checker) count(s *JobSpec) {
 		return
 	}
 	c.between("count", s.Count, 0, MaxCount)
+}
+
+func (c *checker) parallelism(s *JobSpec) {
+	c.between("parallelism", s.Parallelism, 0, MaxCount)
+	if s.Parallelism > 0 && (s.Type == TypeReplicated || s.Type == TypeGlobal) {
+		c.add("parallelism", "A "+s.Type+" job has no parallelism", "Its tasks run beside each other until they are told to stop; remove it, or use type = %q. "+
+			"How many slots an update moves at a time is parallelism in its update block.", TypeBatch)
+	}
 }
 
 func (c *checker) labels(path string, labels map[string]string) {

@@ -25,6 +25,8 @@ type JobCounts struct {
 	Wanted     int64 `json:"wanted"`
 	Up         int64 `json:"up"`
 	Done       int64 `json:"done"`
+	Failed     int64 `json:"failed"`
+	Queued     int64 `json:"queued"`
 	Held       int64 `json:"held"`
 	Stale      int64 `json:"stale"`
 	Running    int64 `json:"running"`
@@ -59,6 +61,7 @@ type Slot struct {
 	Version    uint64   `json:"version"`
 	Up         bool     `json:"up"`
 	Done       bool     `json:"done"`
+	Failed     bool     `json:"failed"`
 	NotUpSince Moment   `json:"not_up_since"`
 	NotUpWhy   string   `json:"not_up_why"`
 	UpSince    Moment   `json:"up_since"`
@@ -82,7 +85,7 @@ func OfJob(j *apiv1.Job) Job {
 	out := Job{
 		Name: j.GetName(), Type: j.GetType(), State: j.GetState(), Version: j.GetVersion(), SpecVersion: j.GetSpecVersion(), Stopped: j.GetStopped(),
 		Counts: JobCounts{
-			Wanted: c.GetWanted(), Up: c.GetUp(), Done: c.GetDone(), Held: c.GetHeld(), Stale: c.GetStale(), Running: c.GetRunning(),
+			Wanted: c.GetWanted(), Up: c.GetUp(), Done: c.GetDone(), Failed: c.GetFailed(), Queued: c.GetQueued(), Held: c.GetHeld(), Stale: c.GetStale(), Running: c.GetRunning(),
 			Stopping: c.GetStopping(), Stalled: c.GetStalled(), Limited: c.GetLimited(), Eligible: c.GetEligible(), EligibleOf: c.GetEligibleOf(),
 		},
 		Stalls: OfStalls(j.GetStalls()), Created: moment(j.GetCreated()), Changed: moment(j.GetChanged()), Spec: ofJobSpec(j.GetSpec()),
@@ -102,7 +105,7 @@ func OfJobs(in []*apiv1.Job) []Job { return each(in, OfJob) }
 
 func ofSlot(s *apiv1.Slot) Slot {
 	return Slot{
-		Key: s.GetKey(), Nodes: words(s.GetNodes()), Unwanted: s.GetUnwanted(), Held: s.GetHeld(), Version: s.GetVersion(), Up: s.GetUp(), Done: s.GetDone(),
+		Key: s.GetKey(), Nodes: words(s.GetNodes()), Unwanted: s.GetUnwanted(), Held: s.GetHeld(), Version: s.GetVersion(), Up: s.GetUp(), Done: s.GetDone(), Failed: s.GetFailed(),
 		NotUpSince: moment(s.GetNotUpSince()), NotUpWhy: s.GetNotUpWhy(), UpSince: moment(s.GetUpSince()), Restarts: s.GetRestarts(),
 		Backoff: s.GetBackoff(), Task: s.GetTask(),
 	}

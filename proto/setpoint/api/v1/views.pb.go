@@ -1199,6 +1199,7 @@ type JobCounts struct {
 	Stalled       int64                  `protobuf:"varint,8,opt,name=stalled,proto3" json:"stalled,omitempty"`                          // wanted slots that wait for something
 	Limited       bool                   `protobuf:"varint,9,opt,name=limited,proto3" json:"limited,omitempty"`                          // the slots are limited to nodes; only then the next two count
 	Eligible      int64                  `protobuf:"varint,10,opt,name=eligible,proto3" json:"eligible,omitempty"`                       // limited slots that are wanted; filters refuse all nodes of the others
+	Queued        int64                  `protobuf:"varint,13,opt,name=queued,proto3" json:"queued,omitempty"`                           // wanted slots that wait for their turn: the job limits how many have a task at a time
 	EligibleOf    int64                  `protobuf:"varint,11,opt,name=eligible_of,json=eligibleOf,proto3" json:"eligible_of,omitempty"` // nodes, if each slot is limited to one of them; otherwise limited slots
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1307,6 +1308,13 @@ func (x *JobCounts) GetLimited() bool {
 func (x *JobCounts) GetEligible() int64 {
 	if x != nil {
 		return x.Eligible
+	}
+	return 0
+}
+
+func (x *JobCounts) GetQueued() int64 {
+	if x != nil {
+		return x.Queued
 	}
 	return 0
 }
@@ -1458,6 +1466,7 @@ type Slot struct {
 	Restarts      int64                  `protobuf:"varint,12,opt,name=restarts,proto3" json:"restarts,omitempty"` // spent within the window
 	Backoff       int64                  `protobuf:"varint,13,opt,name=backoff,proto3" json:"backoff,omitempty"`   // restarts in a row without staying up
 	Task          string                 `protobuf:"bytes,14,opt,name=task,proto3" json:"task,omitempty"`          // the newest
+	Failed        bool                   `protobuf:"varint,15,opt,name=failed,proto3" json:"failed,omitempty"`     // done, and its last task did not end well
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1588,6 +1597,13 @@ func (x *Slot) GetTask() string {
 		return x.Task
 	}
 	return ""
+}
+
+func (x *Slot) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
 }
 
 type JobVersion struct {
@@ -2201,7 +2217,7 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x06update\x18\v \x01(\v2\x17.setpoint.api.v1.UpdateR\x06update\x12.\n" +
 	"\x06stalls\x18\f \x03(\v2\x16.setpoint.api.v1.StallR\x06stalls\x12+\n" +
 	"\x05slots\x18\r \x03(\v2\x15.setpoint.api.v1.SlotR\x05slots\x127\n" +
-	"\bversions\x18\x0e \x03(\v2\x1b.setpoint.api.v1.JobVersionR\bversions\"\xb0\x02\n" +
+	"\bversions\x18\x0e \x03(\v2\x1b.setpoint.api.v1.JobVersionR\bversions\"\xc8\x02\n" +
 	"\tJobCounts\x12\x16\n" +
 	"\x06wanted\x18\x01 \x01(\x03R\x06wanted\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\x03R\x02up\x12\x12\n" +
@@ -2214,7 +2230,8 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\astalled\x18\b \x01(\x03R\astalled\x12\x18\n" +
 	"\alimited\x18\t \x01(\bR\alimited\x12\x1a\n" +
 	"\beligible\x18\n" +
-	" \x01(\x03R\beligible\x12\x1f\n" +
+	" \x01(\x03R\beligible\x12\x16\n" +
+	"\x06queued\x18\r \x01(\x03R\x06queued\x12\x1f\n" +
 	"\veligible_of\x18\v \x01(\x03R\n" +
 	"eligibleOf\"\xc2\x02\n" +
 	"\x06Update\x12\x14\n" +
@@ -2229,7 +2246,7 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x05moved\x18\t \x01(\x03R\x05moved\x12\x1a\n" +
 	"\bfailures\x18\n" +
 	" \x01(\x03R\bfailures\x12\x18\n" +
-	"\awaiting\x18\v \x01(\x03R\awaiting\"\x8d\x03\n" +
+	"\awaiting\x18\v \x01(\x03R\awaiting\"\xa5\x03\n" +
 	"\x04Slot\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05nodes\x18\x02 \x03(\tR\x05nodes\x12\x12\n" +
@@ -2247,7 +2264,8 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\bup_since\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\aupSince\x12\x1a\n" +
 	"\brestarts\x18\f \x01(\x03R\brestarts\x12\x18\n" +
 	"\abackoff\x18\r \x01(\x03R\abackoff\x12\x12\n" +
-	"\x04task\x18\x0e \x01(\tR\x04task\"\xc1\x01\n" +
+	"\x04task\x18\x0e \x01(\tR\x04task\x12\x16\n" +
+	"\x06failed\x18\x0f \x01(\bR\x06failed\"\xc1\x01\n" +
 	"\n" +
 	"JobVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12!\n" +

@@ -853,6 +853,7 @@ type JobSpec struct {
 	Task           *TaskSpec              `protobuf:"bytes,16,opt,name=task,proto3" json:"task,omitempty"`
 	Update         *UpdateSpec            `protobuf:"bytes,17,opt,name=update,proto3" json:"update,omitempty"`
 	Restart        *RestartSpec           `protobuf:"bytes,18,opt,name=restart,proto3" json:"restart,omitempty"`
+	Parallelism    int64                  `protobuf:"varint,19,opt,name=parallelism,proto3" json:"parallelism,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1011,6 +1012,13 @@ func (x *JobSpec) GetRestart() *RestartSpec {
 		return x.Restart
 	}
 	return nil
+}
+
+func (x *JobSpec) GetParallelism() int64 {
+	if x != nil {
+		return x.Parallelism
+	}
+	return 0
 }
 
 type PluginSettings struct {
@@ -1865,6 +1873,7 @@ type Slot struct {
 	MovedIn       uint64                 `protobuf:"varint,20,opt,name=moved_in,json=movedIn,proto3" json:"moved_in,omitempty"`
 	Counted       bool                   `protobuf:"varint,21,opt,name=counted,proto3" json:"counted,omitempty"`
 	Claim         string                 `protobuf:"bytes,22,opt,name=claim,proto3" json:"claim,omitempty"`
+	Failed        bool                   `protobuf:"varint,23,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2051,6 +2060,13 @@ func (x *Slot) GetClaim() string {
 		return x.Claim
 	}
 	return ""
+}
+
+func (x *Slot) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
 }
 
 type Task struct {
@@ -2928,7 +2944,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\brestarts\x18\x03 \x01(\x04R\brestarts\x12+\n" +
 	"\acreated\x18\x04 \x01(\v2\x11.setpoint.v1.TimeR\acreated\x12(\n" +
 	"\x04spec\x18\x05 \x01(\v2\x14.setpoint.v1.JobSpecR\x04spec\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\"\xe0\x05\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"\x82\x06\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -2949,7 +2965,8 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\rhistory_limit\x18\x0f \x01(\x03R\fhistoryLimit\x12)\n" +
 	"\x04task\x18\x10 \x01(\v2\x15.setpoint.v1.TaskSpecR\x04task\x12/\n" +
 	"\x06update\x18\x11 \x01(\v2\x17.setpoint.v1.UpdateSpecR\x06update\x122\n" +
-	"\arestart\x18\x12 \x01(\v2\x18.setpoint.v1.RestartSpecR\arestart\x1a9\n" +
+	"\arestart\x18\x12 \x01(\v2\x18.setpoint.v1.RestartSpecR\arestart\x12 \n" +
+	"\vparallelism\x18\x13 \x01(\x03R\vparallelism\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"<\n" +
@@ -3032,7 +3049,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	" \x01(\x03R\bfailures\x12*\n" +
 	"\alast_up\x18\v \x01(\v2\x11.setpoint.v1.TimeR\x06lastUp\x12\x18\n" +
 	"\awaiting\x18\f \x01(\x03R\awaiting\x12\x18\n" +
-	"\aresumes\x18\r \x01(\x04R\aresumes\"\xfb\x04\n" +
+	"\aresumes\x18\r \x01(\x04R\aresumes\"\x93\x05\n" +
 	"\x04Slot\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1f\n" +
@@ -3060,7 +3077,8 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\bmoved_by\x18\x13 \x01(\tR\amovedBy\x12\x19\n" +
 	"\bmoved_in\x18\x14 \x01(\x04R\amovedIn\x12\x18\n" +
 	"\acounted\x18\x15 \x01(\bR\acounted\x12\x14\n" +
-	"\x05claim\x18\x16 \x01(\tR\x05claim\"\x8b\x04\n" +
+	"\x05claim\x18\x16 \x01(\tR\x05claim\x12\x16\n" +
+	"\x06failed\x18\x17 \x01(\bR\x06failed\"\x8b\x04\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x12\n" +
