@@ -15,7 +15,7 @@ import (
 
 func (a *app) pluginCommand() *cobra.Command {
 	return group("plugin", "See the plugins that decide", a.pluginList(), a.pluginInspect(), a.pluginLogs(), a.pluginReload(), a.pluginShadow(), a.pluginConfirm(),
-		a.pluginNew(), a.pluginCheck(), a.pluginDescribe(), a.pluginServe())
+		a.pluginNew(), a.pluginCheck(), a.pluginDescribe(), a.pluginRun(), a.pluginRecord(), a.pluginReplay(), a.pluginServe())
 }
 
 func (a *app) pluginList() *cobra.Command {

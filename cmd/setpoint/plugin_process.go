@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,6 +110,11 @@ func (r *pluginRun) Kill() {
 	_ = r.process.Stop(ctx, 0, nil)
 }
 
+// pluginLog shows what a plugin logs.
+func (a *app) pluginLog(level hclog.Level) hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{Output: a.errOut, Level: level, DisableTime: true})
+}
+
 // logKeeper keeps what the launcher logs about a plugin's standard output.
 type logKeeper struct {
 	mu    sync.Mutex // guards lines
@@ -125,8 +131,9 @@ func (k *logKeeper) Accept(_ string, _ hclog.Level, msg string, args ...any) {
 		k.lines = map[string][]string{}
 	}
 	for i := 0; i+1 < len(args); i += 2 {
-		if args[i] == "line" && len(k.lines[msg]) < keptLines {
-			k.lines[msg] = append(k.lines[msg], fmt.Sprint(args[i+1]))
+		line := fmt.Sprint(args[i+1])
+		if args[i] == "line" && len(k.lines[msg]) < keptLines && !slices.Contains(k.lines[msg], line) {
+			k.lines[msg] = append(k.lines[msg], line)
 		}
 	}
 }

@@ -29,7 +29,7 @@ type AttachReply struct {
 }
 
 // AttachPath returns the path of the file with which somebody asks a host to attach to a plugin: an sdk.Attachment as JSON, below the host's directory of
-// attachments. The host uses the plugin for as long as the file is there, and says so in the file at ReplyPath.
+// attachments. The host uses the plugin for as long as the file is there, and says so in the file at ReplyPath, which goes once it uses its own again.
 func AttachPath(dir, plugin string) string { return filepath.Join(dir, plugin+attachSuffix) }
 
 // ReplyPath returns the path of the host's reply to AttachPath.
@@ -50,6 +50,10 @@ type request struct {
 
 // follow does what the files ask for until ctx ends.
 func (a *attachments) follow(ctx context.Context) {
+	if err := os.MkdirAll(a.dir, 0o700); err != nil {
+		a.host.cfg.Logger.Warn("plugins cannot be attached to", "error", err)
+		return
+	}
 	tick := time.NewTicker(attachPeriod)
 	defer tick.Stop()
 	for {
@@ -70,10 +74,10 @@ func (a *attachments) look(ctx context.Context) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && known:
 			delete(a.seen, name)
-			_ = os.Remove(ReplyPath(a.dir, name))
 			if err := a.host.Detach(ctx, name, before.at.Socket); err != nil && ctx.Err() == nil {
 				a.host.cfg.Logger.Warn("plugin is not detached", "plugin", name, "error", err)
 			}
+			_ = os.Remove(ReplyPath(a.dir, name)) // now whoever asked may end the plugin
 		case err == nil && (!known || !info.ModTime().Equal(before.stamp)):
 			a.take(ctx, name, info)
 		}

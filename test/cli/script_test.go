@@ -40,14 +40,25 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	plugins, err := filepath.Abs("../../examples/plugins")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
+		Condition: func(name string) (bool, error) {
+			if name != "python-grpc" {
+				return false, fmt.Errorf("condition %q is unknown", name)
+			}
+			return exec.Command("/usr/bin/python3", "-c", "import grpc, google.protobuf").Run() == nil, nil
+		},
 		Setup: func(env *testscript.Env) error {
 			c := &world{dir: filepath.Join(env.WorkDir, "d")}
 			env.Values[worldKey{}] = c
 			env.Setenv("PATH", binary+string(os.PathListSeparator)+os.Getenv("PATH"))
 			env.Setenv("SETPOINT_DATA_DIR", c.dir)
 			env.Setenv("EXAMPLES", examples)
+			env.Setenv("PLUGINS", plugins)
 			env.Setenv("TMPDIR", os.TempDir())
 			env.Defer(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

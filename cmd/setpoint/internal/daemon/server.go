@@ -103,7 +103,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	}, state, s.clock.Now())
 	s.host = pluginhost.New(pluginhost.Config{
 		Logger: log.Named("plugin"), Launcher: s.launcher, Version: s.opts.Version, ClusterID: state.ClusterID, Engine: s.engine, Plugins: hostPlugins(cfg),
-		CheckSettings: checkSettings, Rehearse: rehearse(s.engine),
+		CheckSettings: checkSettings, Rehearse: rehearse(s.engine), AttachDir: s.dir.Attachments(),
 	})
 	s.dispatcher, err = dispatch.New(dispatch.Options{
 		Engine: s.engine, Identity: api.IdentityFrom, Tokens: s.tokens, Signer: s.certs.authority, Log: log.Named("agents"), Heartbeat: cfg.Heartbeat.Interval,

@@ -37,6 +37,9 @@ func (d Dir) Tokens() string { return d.file("tokens.json") }
 // PluginSockets is the directory of the sockets over which the server talks to plugins.
 func (d Dir) PluginSockets() string { return d.file("plugins") }
 
+// Attachments is the directory of the files that ask the server to use a plugin that somebody else has started.
+func (d Dir) Attachments() string { return d.file("attach") }
+
 // Nodes is the directory of the agents that `dev` starts, a directory for each.
 func (d Dir) Nodes() string { return d.file("agents") }
 
