@@ -26,10 +26,10 @@ type RestartPolicy struct {
 	Limit   int           // so many failures within Window are a crash loop
 }
 
-// DefaultRestartPolicy starts again after 100 ms, doubling up to 30 s, forgets after a minute of health, and calls five failures
+// DefaultRestartPolicy starts again after 25 ms, doubling up to 30 s, forgets after a minute of health, and calls five failures
 // within ten minutes a crash loop.
 func DefaultRestartPolicy() RestartPolicy {
-	return RestartPolicy{Min: 100 * time.Millisecond, Max: 30 * time.Second, Healthy: time.Minute, Window: 10 * time.Minute, Limit: 5}
+	return RestartPolicy{Min: 25 * time.Millisecond, Max: 30 * time.Second, Healthy: time.Minute, Window: 10 * time.Minute, Limit: 5}
 }
 
 // Restarts decides when a plugin is started again. It has no clock and no random source: both come in as values. It never gives
