@@ -86,7 +86,7 @@ func (d *DebugServer) Attachment() Attachment {
 
 // Serve serves a plugin until ctx ends, and removes the socket then. A daemon cannot end it: it only goes away.
 func (d *DebugServer) Serve(ctx context.Context, plugin pluginv1.PluginServer) error {
-	defer os.RemoveAll(d.dir)
+	defer func() { _ = os.RemoveAll(d.dir) }()
 	g := grpc.NewServer(serverOptions()...)
 	pluginv1.RegisterPluginServer(g, unstoppable{plugin})
 	healthy := health.NewServer()

@@ -25,7 +25,7 @@ func (f gateFilter) Compile(_ context.Context, req sdk.CompileRequest) (sdk.Matc
 	if req.Labels["slow"] == "" {
 		return gateMatcher{}, nil
 	}
-	return gateMatcher{gate: f.gate}, nil
+	return gateMatcher(f), nil
 }
 
 func (m gateMatcher) Match(n *cluster.Node) error {

@@ -58,7 +58,7 @@ func command(t Target) (Probe, error) {
 		case err == nil:
 			return nil
 		case errors.As(err, &exit):
-			return fmt.Errorf("%s: %s%s", t.Spec.Exec[0], exit, out.text())
+			return fmt.Errorf("%s: %w%s", t.Spec.Exec[0], exit, out.text())
 		}
 		return fmt.Errorf("run %s: %w", t.Spec.Exec[0], err)
 	}, nil

@@ -35,12 +35,14 @@ func TestWatch(t *testing.T) {
 	}{
 		"healthy at once": {Timing{Interval: 10 * s, Retries: 3}, always, 60 * s, []string{"0s healthy"}},
 		"becomes healthy": {
-			Timing{Interval: 10 * s, Retries: 3}, func(d time.Duration) bool { return d >= 4*s }, 60 * s,
+			Timing{Interval: 10 * s, Retries: 3},
+			func(d time.Duration) bool { return d >= 4*s }, 60 * s,
 			[]string{"0s not yet", "4s healthy"},
 		},
 		"never healthy": {Timing{Interval: 10 * s, Retries: 3}, never, 60 * s, []string{"0s not yet", "10s 1 of 3", "20s 2 of 3", "30s failed"}},
 		"start period": {
-			Timing{Interval: 10 * s, Retries: 2, StartPeriod: 25 * s}, never, 60 * s,
+			Timing{Interval: 10 * s, Retries: 2, StartPeriod: 25 * s},
+			never, 60 * s,
 			[]string{"0s not yet", "25s 1 of 2", "35s failed"},
 		},
 		"patient":      {Timing{Interval: 10 * s, Retries: 2, Patient: true}, never, 600 * s, []string{"0s not yet"}},
@@ -48,7 +50,8 @@ func TestWatch(t *testing.T) {
 		"one retry":    {Timing{Interval: 10 * s, Retries: 1}, never, 60 * s, []string{"0s not yet", "10s failed"}},
 		"one bad time": {Timing{Interval: 10 * s, Retries: 2}, func(d time.Duration) bool { return d != 20*s }, 60 * s, []string{"0s healthy", "20s healthy 1 of 2", "30s healthy"}},
 		"falls ill": {
-			Timing{Interval: 10 * s, Retries: 3}, func(d time.Duration) bool { return d < 15*s }, 60 * s,
+			Timing{Interval: 10 * s, Retries: 3},
+			func(d time.Duration) bool { return d < 15*s }, 60 * s,
 			[]string{"0s healthy", "20s healthy 1 of 3", "30s healthy 2 of 3", "40s failed"},
 		},
 	} {

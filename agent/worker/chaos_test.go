@@ -42,7 +42,9 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		bench: newBench(t), random: rand.New(rand.NewPCG(seed, 1)), death: &death{died: make(chan struct{})},
 		server: &playServer{tasks: make(map[cluster.TaskID]*state.Assignment)}, last: make(map[cluster.TaskID]cluster.ObservedState),
 	}
-	c.wrap = func(s Store, d driver.Driver) (Store, driver.Driver) { return mortalStore{s, c.death}, mortalDriver{d, c.death} }
+	c.wrap = func(s Store, d driver.Driver) (Store, driver.Driver) {
+		return mortalStore{s, c.death}, mortalDriver{d, c.death}
+	}
 	return c
 }
 

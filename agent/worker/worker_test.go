@@ -153,17 +153,32 @@ func TestLife(t *testing.T) {
 	}{
 		"runs":     {nil, time.Hour, state.Status{State: cluster.Running, Message: "started", Healthy: true}},
 		"starting": {map[string]string{"start_delay": "5s"}, 4 * time.Second, state.Status{State: cluster.Starting}},
-		"completes": {map[string]string{"run_for": "3s"}, 4 * time.Second,
-			state.Status{State: cluster.Complete, Message: "ended by itself"}},
-		"fails": {map[string]string{"run_for": "3s", "exit_code": "3"}, 4 * time.Second,
-			state.Status{State: cluster.Failed, Message: "started", Err: "exit code 3", ExitCode: 3}},
+		"completes": {
+			map[string]string{"run_for": "3s"},
+			4 * time.Second,
+			state.Status{State: cluster.Complete, Message: "ended by itself"},
+		},
+		"fails": {
+			map[string]string{"run_for": "3s", "exit_code": "3"},
+			4 * time.Second,
+			state.Status{State: cluster.Failed, Message: "started", Err: "exit code 3", ExitCode: 3},
+		},
 		"rejected": {map[string]string{"reject": "no room"}, 0, state.Status{State: cluster.Rejected, Err: "no room"}},
-		"cannot start": {map[string]string{"fail_start": "busy"}, 0,
-			state.Status{State: cluster.Failed, Err: "it could not be started: start task web/1/5: busy"}},
-		"not healthy yet": {map[string]string{"healthy_after": "5s"}, 4 * time.Second,
-			state.Status{State: cluster.Running, Message: "starting: not healthy yet"}},
-		"healthy": {map[string]string{"healthy_after": "2s"}, 4 * time.Second,
-			state.Status{State: cluster.Running, Message: "healthy", Healthy: true}},
+		"cannot start": {
+			map[string]string{"fail_start": "busy"},
+			0,
+			state.Status{State: cluster.Failed, Err: "it could not be started: start task web/1/5: busy"},
+		},
+		"not healthy yet": {
+			map[string]string{"healthy_after": "5s"},
+			4 * time.Second,
+			state.Status{State: cluster.Running, Message: "starting: not healthy yet"},
+		},
+		"healthy": {
+			map[string]string{"healthy_after": "2s"},
+			4 * time.Second,
+			state.Status{State: cluster.Running, Message: "healthy", Healthy: true},
+		},
 		"sick": {map[string]string{"unhealthy_after": "5s"}, 10 * time.Second, state.Status{State: cluster.Failed, Err: "health check failed: …", ExitCode: 143}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -248,7 +248,7 @@ func (p *pluginProgram) checkTLS(ctx context.Context) sdktest.Result {
 		violate(&r, "", err.Error(), "")
 		return r
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	_, err = grpc_health_v1.NewHealthClient(conn).Check(limited, &grpc_health_v1.HealthCheckRequest{Service: "plugin"})

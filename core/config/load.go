@@ -142,7 +142,7 @@ func read(name string) (src []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() // it was only read
 	src, err = io.ReadAll(io.LimitReader(f, hcltext.MaxFileSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)

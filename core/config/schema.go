@@ -31,10 +31,9 @@ type schema struct {
 }
 
 type attribute struct {
-	wanted      cty.Type
-	required    bool
-	unsaid      cty.Value // the default; NilVal: none
-	description string
+	wanted   cty.Type
+	required bool
+	unsaid   cty.Value // the default; NilVal: none
 }
 
 type nested struct {

@@ -61,10 +61,25 @@ func TestOneWriter(t *testing.T) {
 		cluster.AuthorOperator, cluster.AuthorAgent, cluster.AuthorMonitor, cluster.AuthorReconcile, cluster.AuthorPlace, cluster.AuthorEngine,
 	}
 	changes := []cluster.Change{
-		cluster.AddNode{}, cluster.SetNodeSpec{}, cluster.SetNodeDescription{}, cluster.SetNodeStatus{}, cluster.SetDrain{}, cluster.RemoveNode{},
-		cluster.PutJob{}, cluster.RemoveJob{}, cluster.SetUpdate{}, cluster.PutSlot{}, cluster.RemoveSlot{},
-		cluster.AddTask{}, cluster.SetDesired{}, cluster.SetPlacement{}, cluster.SetObserved{}, cluster.SetCondition{}, cluster.RemoveTask{},
-		cluster.PutStall{}, cluster.RemoveStall{},
+		cluster.AddNode{},
+		cluster.SetNodeSpec{},
+		cluster.SetNodeDescription{},
+		cluster.SetNodeStatus{},
+		cluster.SetDrain{},
+		cluster.RemoveNode{},
+		cluster.PutJob{},
+		cluster.RemoveJob{},
+		cluster.SetUpdate{},
+		cluster.PutSlot{},
+		cluster.RemoveSlot{},
+		cluster.AddTask{},
+		cluster.SetDesired{},
+		cluster.SetPlacement{},
+		cluster.SetObserved{},
+		cluster.SetCondition{},
+		cluster.RemoveTask{},
+		cluster.PutStall{},
+		cluster.RemoveStall{},
 	}
 	e := New(Config{}, NewState("test"), cluster.Time{})
 	for _, c := range changes {

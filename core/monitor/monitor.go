@@ -7,7 +7,6 @@ package monitor
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -18,6 +17,8 @@ type Limits struct {
 	Silent time.Duration // without a word for so long, a node is silent
 	Down   time.Duration // without a word for so long, it is down
 	Few    int           // so many silent nodes are never mass silence by number alone; DESIGN says 3
+
+	ReplaceEvery time.Duration // the tasks of at most one node are replaced in so long; 0: of all that go down
 }
 
 // Hearing is what is known of a node's agent. It is not stored: after a start of the server every node has a full grace.
@@ -29,52 +30,76 @@ type Hearing struct {
 	Confirmed bool         // an operator said that its silence means that it is down
 }
 
-// Silence is a mass silence under way: more than half of the nodes went silent, so that the network is the likelier cause.
-type Silence struct {
-	Since cluster.Time
-	Nodes []cluster.NodeID // in the order of ids; the set that it began with
-}
-
 // Result is what was concluded.
 type Result struct {
 	Changes []cluster.Change
-	Silence *Silence         // nil: none under way
 	Regrace []cluster.NodeID // nodes that get one more grace from now on, since a mass silence has ended
 	Stall   *cluster.Stall
 	Wake    time.Duration
 }
 
-// Nodes concludes the state of every node. hearings are in the order of node ids; before is the mass silence that was under way.
-func Nodes(hearings iter.Seq[Hearing], before *Silence, limits Limits, now cluster.Time) Result {
+// silence is who was and is silent.
+type silence struct {
+	set     []*cluster.Node // with which a mass silence began that is under way; empty: none is
+	still   int             // of the set, those that have not spoken again
+	now     []Hearing       // all nodes that are silent and not known to be down
+	present int             // nodes that count for what share of them is silent
+}
+
+// Nodes concludes the state of every node. hearings are in the order of node ids.
+func Nodes(hearings iter.Seq[Hearing], limits Limits, now cluster.Time) Result {
 	var r Result
-	var silent []Hearing
-	present := 0
+	var s silence
+	var last cluster.Time // when a node's tasks were last replaced, or will be
 	for h := range hearings {
 		n := h.Node
+		if n.Status.Massed {
+			s.set = append(s.set, n)
+		}
+		if last.Before(n.Status.Replace) {
+			last = n.Status.Replace
+		}
 		if n.Spec.Decommissioned {
 			continue
 		}
 		quiet := now.Sub(h.Last)
 		if wasReady(n, now) {
-			present++
+			s.present++
 		}
 		switch {
 		case quiet < limits.Silent && h.Reported:
 			r.set(n, cluster.NodeReady, now)
 			r.wake(limits.Silent - quiet)
 		case n.Status.State == cluster.NodeDown:
-		case quiet < limits.Silent:
-			r.wake(limits.Silent - quiet) // it speaks, and has not reported everything yet
+		case quiet < limits.Silent: // it speaks and has not reported everything yet, or the server has just started
+			r.wake(limits.Silent - quiet)
+			if n.Status.Massed && n.Status.State == cluster.NodeSilent {
+				s.still++
+			}
 		case h.Confirmed:
-			r.set(n, cluster.NodeDown, now)
+			r.down(n, limits, &last, now)
 		default:
 			r.set(n, cluster.NodeSilent, now)
-			silent = append(silent, h)
+			s.now = append(s.now, h)
+			if n.Status.Massed {
+				s.still++
+			}
 			r.wake(h.left(limits, now))
 		}
 	}
-	r.judgeSilence(silent, present, before, limits, now)
+	r.judgeSilence(&s, limits, &last, now)
 	return r
+}
+
+// down sets a node down. Its tasks are replaced once it is its turn, if a limit is set to how fast nodes are replaced.
+func (r *Result) down(n *cluster.Node, limits Limits, last *cluster.Time, now cluster.Time) {
+	at := now
+	if next := last.Add(limits.ReplaceEvery); limits.ReplaceEvery > 0 && !last.IsZero() && now.Before(next) {
+		at = next
+	}
+	*last = at
+	r.set(n, cluster.NodeDown, now)
+	r.edit(n, func(s *cluster.NodeStatus) { s.Replace = at })
 }
 
 // recently is how long a node counts as one that was ready a while ago.
@@ -102,61 +127,74 @@ func (h *Hearing) left(limits Limits, now cluster.Time) time.Duration {
 }
 
 // judgeSilence decides whether silent nodes whose grace is over are down, or too many at once for that.
-func (r *Result) judgeSilence(silent []Hearing, present int, before *Silence, limits Limits, now cluster.Time) {
-	var ids []cluster.NodeID
-	for _, h := range silent {
+func (r *Result) judgeSilence(s *silence, limits Limits, last *cluster.Time, now cluster.Time) {
+	var fell []*cluster.Node
+	for _, h := range s.now {
 		if wasReady(h.Node, now) {
-			ids = append(ids, h.Node.ID)
+			fell = append(fell, h.Node)
 		}
 	}
-	if mass(ids, present, before, limits) {
-		r.Silence = before
-		if before == nil {
-			r.Silence = &Silence{Since: now, Nodes: ids}
+	if s.mass(len(fell), limits) {
+		if len(s.set) == 0 {
+			for _, n := range fell {
+				r.edit(n, func(st *cluster.NodeStatus) { st.Massed = true })
+			}
 		}
 		r.Stall = &cluster.Stall{
 			Subject: cluster.Subject{Kind: cluster.SubjectCluster, ID: "nodes"}, Source: cluster.SourceCore, Code: cluster.CodeMassSilence,
-			Message: fmt.Sprintf("%d of %d nodes are silent at once, which looks like the network; replacing is suspended", len(ids), present),
+			Message: fmt.Sprintf("%d of %d nodes are silent at once, which looks like the network; replacing is suspended", max(len(fell), s.still), s.present),
 			Clears:  "half or fewer of them stay silent, or node confirm-down",
 		}
 		return
 	}
-	for _, h := range silent {
+	for _, n := range s.set {
+		r.edit(n, func(st *cluster.NodeStatus) { st.Massed = false })
+	}
+	for _, h := range s.now {
 		switch {
-		case before != nil: // also those that fell silent after it began: they may be about to speak as well
+		case len(s.set) > 0: // also those that fell silent after it began: they may be about to speak as well
 			r.Regrace = append(r.Regrace, h.Node.ID)
 			r.wake(limits.Down)
 		case h.left(limits, now) <= 0:
-			r.set(h.Node, cluster.NodeDown, now)
+			r.down(h.Node, limits, last, now)
 		}
 	}
 }
 
-func mass(silent []cluster.NodeID, present int, before *Silence, limits Limits) bool {
-	if before == nil {
-		return len(silent) >= limits.Few && 2*len(silent) > present
+// mass reports whether so many nodes are silent at once that the network is the likelier cause. Once it began, the set with which it did decides.
+func (s *silence) mass(fell int, limits Limits) bool {
+	if len(s.set) > 0 {
+		return 2*s.still > len(s.set)
 	}
-	still := 0
-	for _, id := range silent {
-		if slices.Contains(before.Nodes, id) {
-			still++
-		}
-	}
-	return 2*still > len(before.Nodes)
+	return fell >= limits.Few && 2*fell > s.present
 }
 
 func (r *Result) set(n *cluster.Node, st cluster.NodeState, now cluster.Time) {
 	if n.Status.State == st {
 		return
 	}
-	status := cluster.NodeStatus{State: st, Since: now}
+	r.edit(n, func(s *cluster.NodeStatus) {
+		s.State, s.Since = st, now
+		if now.Before(s.Replace) { // nothing of it was replaced
+			s.Replace = cluster.Time{}
+		}
+	})
+}
+
+// edit changes a node's status, on top of what was changed already.
+func (r *Result) edit(n *cluster.Node, change func(*cluster.NodeStatus)) {
 	for i, c := range r.Changes {
 		if old, ok := c.(cluster.SetNodeStatus); ok && old.Node == n.ID {
-			r.Changes[i] = cluster.SetNodeStatus{Node: n.ID, Status: status}
+			change(&old.Status)
+			r.Changes[i] = old
 			return
 		}
 	}
-	r.Changes = append(r.Changes, cluster.SetNodeStatus{Node: n.ID, Status: status})
+	status := n.Status
+	change(&status)
+	if status != n.Status {
+		r.Changes = append(r.Changes, cluster.SetNodeStatus{Node: n.ID, Status: status})
+	}
 }
 
 func (r *Result) wake(d time.Duration) {

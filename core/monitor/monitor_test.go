@@ -2,6 +2,7 @@ package monitor_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -32,11 +33,9 @@ func heard(id int, state cluster.NodeState, quiet time.Duration) monitor.Hearing
 func states(r monitor.Result) map[cluster.NodeID]cluster.NodeState {
 	out := map[cluster.NodeID]cluster.NodeState{}
 	for _, c := range r.Changes {
-		set := c.(cluster.SetNodeStatus)
-		if set.Status.Since != now {
-			panic("a status that began at another time")
+		if set := c.(cluster.SetNodeStatus); set.Status.Since == now {
+			out[set.Node] = set.Status.State
 		}
-		out[set.Node] = set.Status.State
 	}
 	return out
 }
@@ -74,7 +73,7 @@ func TestOneNode(t *testing.T) {
 			if c.edit != nil {
 				c.edit(&h)
 			}
-			r := monitor.Nodes(slices.Values([]monitor.Hearing{h}), nil, limits, now)
+			r := monitor.Nodes(slices.Values([]monitor.Hearing{h}), limits, now)
 			want := map[cluster.NodeID]cluster.NodeState{}
 			if c.want != "" {
 				want["n01"] = c.want
@@ -82,7 +81,7 @@ func TestOneNode(t *testing.T) {
 			if diff := cmp.Diff(want, states(r)); diff != "" {
 				t.Errorf("states (-want +got):\n%s", diff)
 			}
-			if r.Stall != nil || r.Silence != nil || len(r.Changes) > 1 {
+			if r.Stall != nil || len(r.Changes) > 1 {
 				t.Errorf("more than that: %+v", r)
 			}
 			if r.Wake != c.wake && c.want != cluster.NodeDown {
@@ -90,6 +89,20 @@ func TestOneNode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// massed returns the set of the mass silence that is under way after r.
+func massed(all []monitor.Hearing, r monitor.Result) []cluster.NodeID {
+	is := map[cluster.NodeID]bool{}
+	for _, h := range all {
+		is[h.Node.ID] = h.Node.Status.Massed
+	}
+	for _, c := range r.Changes {
+		set := c.(cluster.SetNodeStatus)
+		is[set.Node] = set.Status.Massed
+	}
+	maps.DeleteFunc(is, func(_ cluster.NodeID, in bool) bool { return !in })
+	return slices.Sorted(maps.Keys(is))
 }
 
 // several returns silent nodes, then ready ones; the silent ones are so for long enough to be down.
@@ -150,9 +163,15 @@ func TestMassSilenceBegins(t *testing.T) {
 			if c.edit != nil {
 				all = c.edit(all)
 			}
-			r := monitor.Nodes(slices.Values(all), nil, limits, now)
-			if (r.Silence != nil) != c.mass || (r.Stall != nil) != c.mass {
-				t.Fatalf("mass silence %+v, stall %+v, want %v", r.Silence, r.Stall, c.mass)
+			r := monitor.Nodes(slices.Values(all), limits, now)
+			var want []cluster.NodeID
+			for _, h := range all {
+				if c.mass && h.Node.Status.State == cluster.NodeSilent {
+					want = append(want, h.Node.ID)
+				}
+			}
+			if got := massed(all, r); (r.Stall != nil) != c.mass || !slices.Equal(got, want) {
+				t.Fatalf("stall %+v with the set %v, want it %v with %v", r.Stall, got, c.mass, want)
 			}
 			down := 0
 			for _, st := range states(r) {
@@ -171,7 +190,7 @@ func TestMassSilenceBegins(t *testing.T) {
 }
 
 func TestMassSilenceEnds(t *testing.T) {
-	began := &monitor.Silence{Since: ago(time.Minute), Nodes: []cluster.NodeID{"n01", "n02", "n03", "n04"}}
+	began := []cluster.NodeID{"n01", "n02", "n03", "n04"}
 	hearings := func(silent ...int) []monitor.Hearing {
 		var out []monitor.Hearing
 		for i := range 6 {
@@ -179,6 +198,7 @@ func TestMassSilenceEnds(t *testing.T) {
 			if slices.Contains(silent, i+1) {
 				h = heard(i+1, cluster.NodeSilent, time.Minute)
 			}
+			h.Node.Status.Massed = slices.Contains(began, h.Node.ID)
 			out = append(out, h)
 		}
 		return out
@@ -196,8 +216,19 @@ func TestMassSilenceEnds(t *testing.T) {
 		{"half are back", []int{1, 2}, nil, false, []cluster.NodeID{"n01", "n02"}, nil},
 		{"half are back, and another fell silent since", []int{1, 2, 6}, nil, false, []cluster.NodeID{"n01", "n02", "n06"}, nil},
 		{"all are back", nil, nil, false, nil, nil},
-		{"2 are confirmed to be down", []int{1, 2, 3, 4}, func(all []monitor.Hearing) { all[0].Confirmed, all[1].Confirmed = true, true },
-			false, []cluster.NodeID{"n03", "n04"}, []cluster.NodeID{"n01", "n02"}},
+		{
+			"2 are confirmed to be down",
+			[]int{1, 2, 3, 4},
+			func(all []monitor.Hearing) { all[0].Confirmed, all[1].Confirmed = true, true },
+			false,
+			[]cluster.NodeID{"n03", "n04"},
+			[]cluster.NodeID{"n01", "n02"},
+		},
+		{"the server just started, and none of them was heard of", []int{1, 2, 3}, func(all []monitor.Hearing) {
+			for i := range all {
+				all[i].Last, all[i].Reported = now, false
+			}
+		}, true, nil, nil},
 		{"1 is confirmed to be down", []int{1, 2, 3, 4}, func(all []monitor.Hearing) { all[0].Confirmed = true }, true, nil, []cluster.NodeID{"n01"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -205,12 +236,13 @@ func TestMassSilenceEnds(t *testing.T) {
 			if c.edit != nil {
 				c.edit(all)
 			}
-			r := monitor.Nodes(slices.Values(all), began, limits, now)
-			if (r.Silence != nil) != c.goesOn || (r.Stall != nil) != c.goesOn {
-				t.Fatalf("goes on: %+v with %+v, want %v", r.Silence, r.Stall, c.goesOn)
+			r := monitor.Nodes(slices.Values(all), limits, now)
+			var want []cluster.NodeID
+			if c.goesOn {
+				want = began
 			}
-			if c.goesOn && r.Silence != began {
-				t.Errorf("the set became %+v", r.Silence)
+			if got := massed(all, r); (r.Stall != nil) != c.goesOn || !slices.Equal(got, want) {
+				t.Fatalf("goes on: %+v with the set %v, want %v with %v", r.Stall, got, c.goesOn, want)
 			}
 			if !slices.Equal(r.Regrace, c.again) {
 				t.Errorf("one more grace for %v, want %v", r.Regrace, c.again)
@@ -238,8 +270,63 @@ func TestOneMoreGraceAndThenDown(t *testing.T) {
 		for i := range all[:2] {
 			all[i].Grace = ago(grace)
 		}
-		if diff := cmp.Diff(want, states(monitor.Nodes(slices.Values(all), nil, limits, now))); diff != "" {
+		if diff := cmp.Diff(want, states(monitor.Nodes(slices.Values(all), limits, now))); diff != "" {
 			t.Errorf("%s after the grace was given (-want +got):\n%s", grace, diff)
 		}
+	}
+}
+
+// replaced returns from when the tasks of each node that went down may be replaced, counted from now.
+func replaced(r monitor.Result) map[cluster.NodeID]time.Duration {
+	out := map[cluster.NodeID]time.Duration{}
+	for _, c := range r.Changes {
+		if set := c.(cluster.SetNodeStatus); set.Status.State == cluster.NodeDown {
+			out[set.Node] = set.Status.Replace.Sub(now)
+		}
+	}
+	return out
+}
+
+func TestNodesAreReplacedOneAfterAnother(t *testing.T) {
+	slow := limits
+	slow.ReplaceEvery = 5 * time.Second
+	earlier := func(replace time.Duration, state cluster.NodeState) func(*monitor.Hearing) {
+		return func(h *monitor.Hearing) { h.Node.Status.State, h.Node.Status.Replace = state, now.Add(replace) }
+	}
+	for _, c := range []struct {
+		name  string
+		limit monitor.Limits
+		edit  func(*monitor.Hearing) // of a fourth node
+		want  map[cluster.NodeID]time.Duration
+	}{
+		{"without a limit", limits, nil, map[cluster.NodeID]time.Duration{"n01": 0, "n02": 0, "n03": 0}},
+		{"three at once", slow, nil, map[cluster.NodeID]time.Duration{"n01": 0, "n02": 5 * time.Second, "n03": 10 * time.Second}},
+		{"one was, long ago", slow, earlier(-time.Minute, cluster.NodeDown), map[cluster.NodeID]time.Duration{"n01": 0, "n02": 5 * time.Second, "n03": 10 * time.Second}},
+		{"one was just now", slow, earlier(-time.Second, cluster.NodeDown), map[cluster.NodeID]time.Duration{"n01": 4 * time.Second, "n02": 9 * time.Second, "n03": 14 * time.Second}},
+		{"one was just now, and is back", slow, earlier(-time.Second, cluster.NodeReady), map[cluster.NodeID]time.Duration{"n01": 4 * time.Second, "n02": 9 * time.Second, "n03": 14 * time.Second}},
+		{"one waits for its turn", slow, earlier(3*time.Second, cluster.NodeDown), map[cluster.NodeID]time.Duration{"n01": 8 * time.Second, "n02": 13 * time.Second, "n03": 18 * time.Second}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := several(3, 4)
+			if c.edit != nil {
+				c.edit(&all[6])
+				all[6].Last = all[6].Node.Status.Since
+				if all[6].Node.Status.State == cluster.NodeReady {
+					all[6].Last = now
+				}
+			}
+			if diff := cmp.Diff(c.want, replaced(monitor.Nodes(slices.Values(all), c.limit, now))); diff != "" {
+				t.Errorf("replaced from (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhoIsBackBeforeItsTurnGivesItUp(t *testing.T) {
+	h := heard(1, cluster.NodeDown, 0)
+	h.Node.Status.Replace = now.Add(time.Minute)
+	r := monitor.Nodes(slices.Values([]monitor.Hearing{h}), limits, now)
+	if len(r.Changes) != 1 || !r.Changes[0].(cluster.SetNodeStatus).Status.Replace.IsZero() {
+		t.Errorf("changes %+v, want it ready and no turn", r.Changes)
 	}
 }

@@ -28,10 +28,20 @@ func TestObserve(t *testing.T) {
 		want *cluster.Observed // nil: nothing new
 	}{
 		{"first word", cluster.Observed{}, "n", monitor.Report{State: cluster.Accepted}, &cluster.Observed{State: cluster.Accepted, At: now}},
-		{"goes on", cluster.Observed{State: cluster.Starting, At: ago(1)}, "n", monitor.Report{State: cluster.Running, Healthy: true},
-			&cluster.Observed{State: cluster.Running, Healthy: true, At: now}},
-		{"steps may be left out", cluster.Observed{}, "n", monitor.Report{State: cluster.Rejected, Err: "no such driver"},
-			&cluster.Observed{State: cluster.Rejected, Err: "no such driver", At: now}},
+		{
+			"goes on",
+			cluster.Observed{State: cluster.Starting, At: ago(1)},
+			"n",
+			monitor.Report{State: cluster.Running, Healthy: true},
+			&cluster.Observed{State: cluster.Running, Healthy: true, At: now},
+		},
+		{
+			"steps may be left out",
+			cluster.Observed{},
+			"n",
+			monitor.Report{State: cluster.Rejected, Err: "no such driver"},
+			&cluster.Observed{State: cluster.Rejected, Err: "no such driver", At: now},
+		},
 		{"same again", running, "n", monitor.Report{State: cluster.Running, Healthy: true}, nil},
 		{"unhealthy", running, "n", monitor.Report{State: cluster.Running, Message: "503"}, &cluster.Observed{State: cluster.Running, Message: "503", At: now}},
 		{"backwards", running, "n", monitor.Report{State: cluster.Starting}, nil},
@@ -39,8 +49,11 @@ func TestObserve(t *testing.T) {
 		{"an end is final, and so is what is said of it", failed, "n", monitor.Report{State: cluster.Failed, Err: "exit code 2", ExitCode: 2}, nil},
 		{"another node", running, "m", monitor.Report{State: cluster.Failed}, nil},
 		{"no state", cluster.Observed{}, "n", monitor.Report{}, nil},
-		{"ends", running, "n", monitor.Report{State: cluster.Failed, Err: "exit code 3", ExitCode: 3},
-			&cluster.Observed{State: cluster.Failed, Err: "exit code 3", ExitCode: 3, At: now}},
+		{
+			"ends", running, "n",
+			monitor.Report{State: cluster.Failed, Err: "exit code 3", ExitCode: 3},
+			&cluster.Observed{State: cluster.Failed, Err: "exit code 3", ExitCode: 3, At: now},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := task("j/1/1", c.was)

@@ -25,8 +25,17 @@ func (s *scene) stopped() int { return strings.Count(s.told(), "stop ") }
 
 func TestBudgetIsAShareOfTheWantedSlotsRoundedUp(t *testing.T) {
 	for _, c := range []struct{ slots, count, percent, want int }{
-		{1, 0, 25, 1}, {3, 0, 25, 1}, {4, 0, 25, 1}, {5, 0, 25, 2}, {8, 0, 25, 2}, {9, 0, 25, 3}, {3, 0, 100, 3}, {10, 0, 1, 1},
-		{4, 1, 0, 1}, {4, 3, 0, 3}, {4, 9, 0, 4},
+		{1, 0, 25, 1},
+		{3, 0, 25, 1},
+		{4, 0, 25, 1},
+		{5, 0, 25, 2},
+		{8, 0, 25, 2},
+		{9, 0, 25, 3},
+		{3, 0, 100, 3},
+		{10, 0, 1, 1},
+		{4, 1, 0, 1},
+		{4, 3, 0, 3},
+		{4, 9, 0, 4},
 	} {
 		t.Run(fmt.Sprintf("%d slots, %d or %d%%", c.slots, c.count, c.percent), func(t *testing.T) {
 			s := upScene(t, 3, c.slots, func(spec *cluster.JobSpec) {

@@ -1,6 +1,7 @@
 package sdktest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,15 +74,15 @@ func (c *classState) take(m *pluginv1.ClassVerdict, at uint64, node finder) erro
 	case target == nil:
 		target = &classState{table: c.table, verdicts: c.verdicts}
 	}
-	if target.verdicts == nil {
-		target.verdicts = verdicts{}
-	}
 	switch x := m.Answer.(type) {
 	case *pluginv1.ClassVerdict_Full:
 		if err := target.full(x.Full, node); err != nil {
 			return err
 		}
 	case *pluginv1.ClassVerdict_Flips:
+		if target.verdicts == nil {
+			return errors.New("it changes verdicts that it has not given")
+		}
 		if err := target.flips(x.Flips, node); err != nil {
 			return err
 		}
@@ -111,6 +112,9 @@ type finder func(index uint32) (*cluster.Node, error)
 
 func (c *classState) full(f *pluginv1.FullVerdict, node finder) error {
 	c.table, c.verdicts = f.Rejections, verdicts{}
+	if err := checkRanks(f.Ranks); err != nil {
+		return err
+	}
 	if len(f.Nodes) != len(f.Reasons) {
 		return fmt.Errorf("%d nodes with %d reasons", len(f.Nodes), len(f.Reasons))
 	}
@@ -173,6 +177,9 @@ func (c *classState) parts() verdicts {
 
 func (c *classState) flips(f *pluginv1.FlipVerdict, node finder) error {
 	c.table = append(c.table, f.Rejections...)
+	if err := checkRanks(f.Ranks); err != nil {
+		return err
+	}
 	if len(f.Nodes) != len(f.Reasons) || len(f.Ranks) > 0 && len(f.Ranks) != len(f.Nodes) {
 		return fmt.Errorf("%d nodes with %d reasons and %d ranks", len(f.Nodes), len(f.Reasons), len(f.Ranks))
 	}
@@ -182,6 +189,15 @@ func (c *classState) flips(f *pluginv1.FlipVerdict, node finder) error {
 		}
 		if err := c.set(i, verdict{reason: f.Reasons[k], rank: rankOf(f.Ranks, k)}, node); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func checkRanks(ranks []int32) error {
+	for _, r := range ranks {
+		if r < -100 || r > 100 {
+			return fmt.Errorf("rank %d is not between -100 and 100", r)
 		}
 	}
 	return nil

@@ -15,6 +15,8 @@ type book struct {
 	revision uint64 // newest that the plugin was told of
 	classes  map[uint32]*classState
 	jobs     map[string]*jobState
+	applied  uint64     // newest that the plugin said it applied
+	size     func() int // of the table of nodes: indexes below it may name one
 	// node finds what an index named at a revision: nil if it names something else now, an error if it named nothing.
 	node func(index uint32, revision uint64) (*cluster.Node, error)
 }
@@ -34,9 +36,24 @@ func (b *book) takeVerdicts(m *pluginv1.Verdicts) error {
 		if m.Revision < c.at || m.Revision > b.revision {
 			return fmt.Errorf("class %d answers at revision %d after %d, of %d", v.Class, m.Revision, c.at, b.revision)
 		}
-		if err := c.take(v, m.Revision, b.finder(m.Revision)); err != nil {
+		err := fits(v.GetFull(), b.size())
+		if err == nil {
+			err = c.take(v, m.Revision, b.finder(m.Revision))
+		}
+		if err != nil {
 			return fmt.Errorf("class %d: %w", v.Class, err)
 		}
+	}
+	return nil
+}
+
+// fits returns an error if an answer is about more nodes than there are indexes.
+func fits(f *pluginv1.FullVerdict, size int) error {
+	switch {
+	case len(f.GetAllowed()) > (size+7)/8:
+		return fmt.Errorf("its bitmap is for %d nodes or more, and there are %d", 8*len(f.Allowed)-7, size)
+	case len(f.GetRanks()) > size:
+		return fmt.Errorf("%d ranks are for %d nodes", len(f.Ranks), size)
 	}
 	return nil
 }
@@ -46,6 +63,10 @@ func (b *book) takeApplied(m *pluginv1.Applied) error {
 	if m.Revision > b.revision {
 		return fmt.Errorf("applied revision %d was never sent", m.Revision)
 	}
+	if m.Revision < b.applied {
+		return fmt.Errorf("applied goes back from revision %d to %d", b.applied, m.Revision)
+	}
+	b.applied = m.Revision
 	for id, c := range b.classes {
 		if !slices.Contains(m.LateClasses, id) && c.answered {
 			c.at = max(c.at, m.Revision)

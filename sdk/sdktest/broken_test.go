@@ -238,6 +238,26 @@ func brokenPlugins() []brokenPlugin {
 				return m
 			}})
 		}},
+		{rule: sdktest.RuleProtocol, name: "ranks beyond the limits", says: "rank 1000 is not between", target: func(t *testing.T) sdktest.Target {
+			return altering(t, altered{say: func(_ int, m *pluginv1.FromPlugin) *pluginv1.FromPlugin {
+				for _, c := range m.GetVerdicts().GetClasses() {
+					if f := c.GetFull(); f != nil && len(f.Allowed) > 0 {
+						f.Ranks = []int32{1000}
+					}
+				}
+				return m
+			}})
+		}},
+		{rule: sdktest.RuleProtocol, name: "changes verdicts that it has not given", says: "has not given", target: func(t *testing.T) sdktest.Target {
+			return altering(t, altered{say: func(_ int, m *pluginv1.FromPlugin) *pluginv1.FromPlugin {
+				for _, c := range m.GetVerdicts().GetClasses() {
+					if c.GetFull() != nil {
+						c.Answer = &pluginv1.ClassVerdict_Flips{Flips: &pluginv1.FlipVerdict{}}
+					}
+				}
+				return m
+			}})
+		}},
 		{rule: sdktest.RuleProtocol, name: "leaves a node out", says: "nothing was said about node", target: func(t *testing.T) sdktest.Target {
 			return altering(t, altered{say: func(_ int, m *pluginv1.FromPlugin) *pluginv1.FromPlugin {
 				for _, c := range m.GetVerdicts().GetClasses() {

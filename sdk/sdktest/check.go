@@ -63,9 +63,19 @@ func Check(ctx context.Context, target Target, cases Cases) (*Report, error) {
 		rule Rule
 		run  func(*judge)
 	}{
-		{RuleDescribe, c.describe}, {RuleAnswers, c.answers}, {RulePanic, c.odd}, {RuleDeterministic, c.deterministic}, {RuleConfig, c.config},
-		{RuleReconnect, c.reconnect}, {RuleOrder, c.order}, {RuleIdempotent, c.idempotent}, {RuleChanges, c.changes}, {RuleDeadline, c.withdrawn},
-		{RuleValid, c.valid}, {RuleBounded, c.bounded}, {RuleStop, c.stop},
+		{RuleDescribe, c.describe},
+		{RuleAnswers, c.answers},
+		{RulePanic, c.odd},
+		{RuleDeterministic, c.deterministic},
+		{RuleConfig, c.config},
+		{RuleReconnect, c.reconnect},
+		{RuleOrder, c.order},
+		{RuleIdempotent, c.idempotent},
+		{RuleChanges, c.changes},
+		{RuleDeadline, c.withdrawn},
+		{RuleValid, c.valid},
+		{RuleBounded, c.bounded},
+		{RuleStop, c.stop},
 	} {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("check plugin %s: %w", c.about.Name, err)
@@ -150,6 +160,7 @@ type judge struct {
 	sent     func() string // what the plugin was told, for a violation
 	cleanups []func()
 	notes    []string
+	asked    []Running // in sessions
 }
 
 // stopped is the panic with which a judge ends.
@@ -201,6 +212,7 @@ func (c *checker) try(rule Rule, seed uint64, run func(*judge)) (notes []string,
 				panic(fmt.Sprintf("%v\n%s", x, debug.Stack()))
 			}
 			v = &s.violation
+			j.explainEnd(v)
 		}
 		j.clean()
 		if v != nil && c.shared != nil && !j.alive() {
@@ -210,6 +222,32 @@ func (c *checker) try(rule Rule, seed uint64, run func(*judge)) (notes []string,
 	}()
 	run(j)
 	return nil, nil
+}
+
+// reapTime is how long a process that broke its session is given to be seen to have ended.
+const reapTime = 500 * time.Millisecond
+
+// explainEnd says of a session that ended that the plugin did, if so. What it was asked is allowed, so ending is as bad as a panic.
+func (j *judge) explainEnd(v *Violation) {
+	if !v.ended || j.rule == RuleStop {
+		return
+	}
+	for _, running := range j.asked {
+		if running.Ended() == nil {
+			continue
+		}
+		timer := time.NewTimer(reapTime)
+		select {
+		case <-running.Ended():
+			v.Rule, v.Got = RulePanic, v.Got+"; the plugin has ended"
+			if e, ok := running.(interface{ Ending() string }); ok {
+				v.Got += ": " + e.Ending()
+			}
+			v.Advice = v.Rule.Advice()
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
 }
 
 // alive reports whether the shared run of the plugin still answers.
@@ -299,6 +337,7 @@ func (j *judge) running() Running {
 // host opens a session with a run of the plugin.
 func (j *judge) host(running Running, opts Options) *Host {
 	opts.Config, opts.Deadline, opts.Patience = j.c.cases.Config, j.c.cases.Deadline, 3*j.c.cases.Deadline+2*time.Second
+	j.asked = append(j.asked, running)
 	first := !j.c.configured[running]
 	j.c.configured[running] = true
 	return openWith(j, running.Client(), opts, first)

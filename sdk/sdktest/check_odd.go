@@ -24,9 +24,8 @@ func (j *judge) oddNodes() []*cluster.Node {
 	out := []*cluster.Node{{ID: "bare"}, Node("plain")}
 	for i, text := range oddTexts {
 		n := Node(fmt.Sprintf("odd%02d", i))
-		n.Spec.Labels[pick(j.r, j.c.words.keys)] = text
-		for _, k := range j.c.words.keys[:min(3, len(j.c.words.keys))] {
-			n.Description.Attributes[k] = text
+		for _, k := range j.c.words.keys {
+			n.Spec.Labels[k], n.Description.Attributes[k] = text, text
 		}
 		n.Description.Hostname, n.Description.Arch, n.Description.OS, n.Description.Version = text, text, text, text
 		n.Description.Addresses, n.Description.Drivers = []string{text, text}, []string{text}

@@ -71,7 +71,7 @@ type Host struct {
 	ready    bool
 	mirror   *mirror
 	book     // of what was asked and answered
-	applied  *pluginv1.Applied
+	latest   *pluginv1.Applied
 	answers  map[uint64][]*pluginv1.Answer
 	problems []*pluginv1.Problem
 	messages int // received
@@ -109,6 +109,7 @@ func openWith(t T, client pluginv1.PluginClient, opts Options, configure bool) *
 		t: t, opts: opts.withDefaults(), client: client, end: func() {},
 		book: newBook(), answers: map[uint64][]*pluginv1.Answer{},
 	}
+	h.book.size = func() int { return len(h.mirror.nodes) }
 	h.book.node = func(i uint32, revision uint64) (*cluster.Node, error) { return h.mirror.at(i, revision) }
 	h.changed = sync.NewCond(&h.mu)
 	ctx, cancel := context.WithTimeout(context.Background(), h.opts.Patience)
@@ -213,16 +214,22 @@ func (h *Host) must(what string, err error) {
 	if errors.Is(err, errLarge) {
 		rule = RuleBounded
 	}
-	h.fail(rule, "%s: %v", what, err)
+	ended := errors.Is(err, errEnded) || status.Code(err) == codes.Unavailable
+	h.violated(Violation{Rule: rule, Got: fmt.Sprintf("%s: %v", what, err), ended: ended})
 }
 
 // fail fails the test because a rule of conformance is broken.
 func (h *Host) fail(rule Rule, format string, args ...any) {
 	h.t.Helper()
+	h.violated(Violation{Rule: rule, Got: fmt.Sprintf(format, args...)})
+}
+
+func (h *Host) violated(v Violation) {
+	h.t.Helper()
 	if j, ok := h.t.(*judge); ok {
-		j.broken(Violation{Rule: rule, Got: fmt.Sprintf(format, args...)})
+		j.broken(v)
 	}
-	h.t.Fatalf("sdktest: "+format, args...)
+	h.t.Fatalf("sdktest: %s", v.Got)
 }
 
 var (
@@ -314,20 +321,35 @@ func (h *Host) take(m *pluginv1.FromPlugin) error {
 	}
 	switch x := m.Message.(type) {
 	case *pluginv1.FromPlugin_Ready:
+		if h.ready {
+			return errors.New("it says twice that it is ready")
+		}
 		h.ready = true
 	case *pluginv1.FromPlugin_Applied:
-		h.applied = x.Applied
+		h.latest = x.Applied
 		return h.takeApplied(x.Applied)
 	case *pluginv1.FromPlugin_Verdicts:
 		return h.takeVerdicts(x.Verdicts)
 	case *pluginv1.FromPlugin_Slots:
 		return h.takeSlots(x.Slots)
 	case *pluginv1.FromPlugin_Answer:
-		h.answers[x.Answer.Question] = append(h.answers[x.Answer.Question], x.Answer)
+		return h.takeAnswer(x.Answer)
 	case *pluginv1.FromPlugin_Problem:
 		h.problems = append(h.problems, x.Problem)
 	default:
 		return fmt.Errorf("an unknown message %T", m.Message)
 	}
+	return nil
+}
+
+func (h *Host) takeAnswer(a *pluginv1.Answer) error {
+	parts := h.answers[a.Question]
+	switch {
+	case a.Question == 0 || a.Question > h.lastID:
+		return fmt.Errorf("question %d, which it answers, was never asked", a.Question)
+	case len(parts) > 0 && !parts[len(parts)-1].More:
+		return fmt.Errorf("it answers question %d twice", a.Question)
+	}
+	h.answers[a.Question] = append(parts, a)
 	return nil
 }

@@ -113,7 +113,7 @@ func (h *Host) WaitApplied() *pluginv1.Applied {
 	h.t.Helper()
 	var out *pluginv1.Applied
 	h.await("applied", func() bool {
-		out = h.applied
+		out = h.latest
 		return out != nil && out.Revision == h.revision
 	})
 	return out

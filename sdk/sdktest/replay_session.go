@@ -21,14 +21,14 @@ type track struct {
 	nodes   []*cluster.Node // by index, ids only
 	since   []uint64        // by index: the revision since which it names this node, or none
 	ready   bool
-	applied *pluginv1.Applied
+	latest  *pluginv1.Applied
 	answers map[uint64][]*pluginv1.Answer
 	asked   map[uint64]*pluginv1.Question
 }
 
 func newTrack() *track {
 	t := &track{book: newBook(), answers: map[uint64][]*pluginv1.Answer{}, asked: map[uint64]*pluginv1.Question{}}
-	t.book.node = t.at
+	t.book.node, t.book.size = t.at, func() int { return len(t.nodes) }
 	return t
 }
 
@@ -102,7 +102,7 @@ func (t *track) plugin(m *pluginv1.FromPlugin) error {
 	case *pluginv1.FromPlugin_Ready:
 		t.ready = true
 	case *pluginv1.FromPlugin_Applied:
-		t.applied = x.Applied
+		t.latest = x.Applied
 		return t.takeApplied(x.Applied)
 	case *pluginv1.FromPlugin_Verdicts:
 		return t.takeVerdicts(x.Verdicts)
@@ -279,7 +279,7 @@ func (p *replaying) send(st pluginv1.Plugin_SessionClient, m *pluginv1.FromCore,
 		return p.await(func() bool { return p.is.ready })
 	case *pluginv1.FromCore_Nodes:
 		if x.Nodes.Last {
-			return p.await(func() bool { return p.is.applied.GetRevision() == x.Nodes.Revision })
+			return p.await(func() bool { return p.is.latest.GetRevision() == x.Nodes.Revision })
 		}
 	case *pluginv1.FromCore_Question:
 		if id := x.Question.Id; answered[id] {

@@ -132,6 +132,8 @@ type Violation struct {
 	Want   string `json:"want,omitempty"` // what it should have said
 	Advice string `json:"advice"`
 	Seed   uint64 `json:"seed"` // draws the same again
+
+	ended bool // the session or the call broke
 }
 
 // String writes the violation in lines, each part under its name.

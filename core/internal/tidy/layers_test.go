@@ -110,7 +110,7 @@ var homes = map[string][]string{
 	"golang.org/x/sys":                    {"sdk", "core/pluginhost/...", "core/store/bolt", "agent/...", "cmd/..."},
 	"golang.org/x/term":                   {"cmd/..."},
 	"google.golang.org/genproto":          {"sdk/...", "core/pluginhost/..."},
-	"google.golang.org/grpc":              {"sdk/...", "core/pluginhost/..."},
+	"google.golang.org/grpc":              {"sdk/...", "core/pluginhost/...", "cmd/..."},
 	"google.golang.org/protobuf":          {"sdk/...", "proto/...", "core/store/...", "core/pluginhost/...", "core/dispatch", "core/api", "agent/...", "client/...", "cmd/..."},
 	"pgregory.net/rapid":                  {"core/store/storetest", "core/sim/...", "sdk/sdktest"},
 	"github.com/google/go-cmp":            {"core/store/storetest", "sdk/sdktest"},

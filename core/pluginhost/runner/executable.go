@@ -173,7 +173,7 @@ func (e *executable) readStamp() (stamp, error) {
 	if err := unix.Fstat(int(e.file.Fd()), &st); err != nil {
 		return stamp{}, err
 	}
-	return stamp{size: st.Size, ctimeSec: int64(st.Ctim.Sec), ctimeNsec: int64(st.Ctim.Nsec)}, nil
+	return stamp{size: st.Size, ctimeSec: st.Ctim.Sec, ctimeNsec: st.Ctim.Nsec}, nil
 }
 
 // unchanged fails if what runs is not what was hashed. To be called once the process runs, when nobody can write to the file.

@@ -92,7 +92,7 @@ func lockHolder(f *os.File) int {
 		return 0
 	}
 	defer list.Close() // it was only read
-	dev := uint64(stat.Dev)
+	dev := stat.Dev
 	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), stat.Ino)
 	for lines := bufio.NewScanner(list); lines.Scan(); {
 		// 1: FLOCK  ADVISORY  WRITE 4711 fd:01:131090 0 EOF; somebody who waits has an arrow in the second place
