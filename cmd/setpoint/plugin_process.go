@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,6 +103,16 @@ type pluginRun struct {
 
 func (r *pluginRun) Client() pluginv1.PluginClient { return r.client }
 func (r *pluginRun) Ended() <-chan struct{}        { return r.process.Done() }
+
+// Ending says how the process ended and what it wrote last.
+func (r *pluginRun) Ending() string {
+	exit := r.process.Exit()
+	text := "it " + exit.String()
+	if lines := exit.Stderr; len(lines) > 0 && exit.Panic == "" {
+		text += fmt.Sprintf("; stderr ended with %q", strings.Join(lines[max(0, len(lines)-3):], "\n"))
+	}
+	return text
+}
 
 // Kill ends the process.
 func (r *pluginRun) Kill() {
