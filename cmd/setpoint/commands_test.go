@@ -458,7 +458,9 @@ func TestLabel(t *testing.T) {
 	if fmt.Sprint(req.GetSet(), req.GetRemove()) != "map[disk:ssd eq:a=b] [old]" {
 		t.Errorf("asked %v", req)
 	}
-	f.run(t, "node", "label", "n2", "disk-", "--dry-run").expect(t, exitDone, []string{"n2: nothing was changed", "would move 2 running tasks"}, nil)
+	f.plan = &apiv1.PlanResponse{Settled: true}
+	f.run(t, "node", "label", "n2", "disk-", "--dry-run").expect(t, exitDone,
+		[]string{"n2: nothing was changed", "would move 2 running tasks", "nothing: all is as asked already"}, nil)
 }
 
 func TestStatusWaits(t *testing.T) {

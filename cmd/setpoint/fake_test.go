@@ -34,6 +34,7 @@ type fakeServer struct {
 	stalls []*apiv1.Stall // guarded by mu once a command runs
 	why    *apiv1.WhyTaskResponse
 	events []*apiv1.WatchEventsResponse
+	plan   *apiv1.PlanResponse
 }
 
 // newFake starts a fake server and writes its data directory.
@@ -164,6 +165,11 @@ func (f *fakeServer) ScaleJob(_ context.Context, req *connect.Request[apiv1.Scal
 func (f *fakeServer) RemoveJob(_ context.Context, req *connect.Request[apiv1.RemoveJobRequest]) (*connect.Response[apiv1.RemoveJobResponse], error) {
 	f.note(req.Msg)
 	return respond(&apiv1.RemoveJobResponse{}, nil)
+}
+
+func (f *fakeServer) Plan(_ context.Context, req *connect.Request[apiv1.PlanRequest]) (*connect.Response[apiv1.PlanResponse], error) {
+	f.note(req.Msg)
+	return respond(f.plan, nil)
 }
 
 func (f *fakeServer) ListTasks(_ context.Context, req *connect.Request[apiv1.ListTasksRequest]) (*connect.Response[apiv1.ListTasksResponse], error) {

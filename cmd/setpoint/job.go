@@ -18,11 +18,12 @@ import (
 
 func (a *app) jobCommand() *cobra.Command {
 	return group("job", "Run jobs, change them, and see how they are",
-		a.jobRun(), a.jobValidate(), a.jobList(), a.jobInspect(), a.jobWhy(), a.jobStop(), a.jobKill(), a.jobStart(), a.jobRestart(), a.jobScale(),
-		a.jobRollback(), a.jobUpdate("pause", "Pause a job's update: no further slot moves"),
+		a.jobRun(), a.jobPlan(), a.jobValidate(), a.jobList(), a.jobInspect(), a.jobWhy(),
+		a.orTry(a.jobStop(), tryStop(nil)), a.orTry(a.jobKill(), tryStop(durationpb.New(0))), a.orTry(a.jobStart(), tryStart),
+		a.orTry(a.jobRestart(), tryRestart), a.orTry(a.jobScale(), tryScale), a.orTry(a.jobRollback(), tryRollback), a.jobUpdate("pause", "Pause a job's update: no further slot moves"),
 		a.jobUpdate("resume", "Go on with a paused update"),
 		a.jobUpdate("cancel", "End a job's update: slots keep the version that they have"),
-		a.jobRemove())
+		a.orTry(a.jobRemove(), tryRemove))
 }
 
 func (a *app) jobList() *cobra.Command {

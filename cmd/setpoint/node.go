@@ -19,7 +19,8 @@ import (
 
 func (a *app) nodeCommand() *cobra.Command {
 	return group("node", "See nodes, label them, empty them, and take them out",
-		a.nodeList(), a.nodeInspect(), a.nodeLabel(), a.nodeDrain(), a.nodeActivate(), a.nodePause(), a.nodeDecommission(), a.nodeConfirmDown(), a.nodeRemove())
+		a.nodeList(), a.nodeInspect(), a.nodeLabel(), a.orTry(a.nodeDrain(), tryAvailability("drain")),
+		a.orTry(a.nodeActivate(), tryAvailability("active")), a.orTry(a.nodePause(), tryAvailability("pause")), a.nodeDecommission(), a.nodeConfirmDown(), a.nodeRemove())
 }
 
 func (a *app) nodeList() *cobra.Command {
@@ -133,7 +134,7 @@ func resourcesText(r *setpointv1.Resources) string {
 }
 
 func (a *app) nodeLabel() *cobra.Command {
-	var dryRun bool
+	var try planning
 	cmd := &cobra.Command{
 		Use: "label NAME KEY=VALUE… KEY-…", Short: "Set labels of a node, and remove those that are written with a dash behind", Args: takes(2, -1),
 		Long: `Sets labels of a node, and removes those that are written with a dash behind.
@@ -141,7 +142,7 @@ func (a *app) nodeLabel() *cobra.Command {
 Running tasks whose job's constraints the node no longer meets move, within their job's budget; the command says which.`,
 		Example: "  setpoint node label n2 disk=ssd\n  setpoint node label n2 disk-",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req := &apiv1.LabelNodeRequest{Node: args[0], Set: map[string]string{}, DryRun: dryRun}
+			req := &apiv1.LabelNodeRequest{Node: args[0], Set: map[string]string{}, DryRun: try.dryRun}
 			for _, arg := range args[1:] {
 				key, value, set := strings.Cut(arg, "=")
 				remove, isRemoval := strings.CutSuffix(arg, "-")
@@ -162,10 +163,14 @@ Running tasks whose job's constraints the node no longer meets move, within thei
 			if err != nil {
 				return err
 			}
-			return a.print(view.OfNodeChange(res), func(w io.Writer, style console.Style) { writeLabels(w, style, res, dryRun) })
+			if try.dryRun {
+				try.beside, req.DryRun = res, false
+				return a.plan(cmd.Context(), s, try, &apiv1.PlanCommand{Command: &apiv1.PlanCommand_LabelNode{LabelNode: req}})
+			}
+			return a.print(view.OfNodeChange(res), func(w io.Writer, style console.Style) { writeLabels(w, style, res, false) })
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say which running tasks would move")
+	try.flags(cmd)
 	return cmd
 }
 

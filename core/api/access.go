@@ -27,6 +27,7 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceGetStatusProcedure:   pki.RoleReader,
 	apiv1connect.ApiServiceGetJobProcedure:      pki.RoleReader,
 	apiv1connect.ApiServiceListJobsProcedure:    pki.RoleReader,
+	apiv1connect.ApiServicePlanProcedure:        pki.RoleReader,
 	apiv1connect.ApiServiceListTasksProcedure:   pki.RoleReader,
 	apiv1connect.ApiServiceGetTaskProcedure:     pki.RoleReader,
 	apiv1connect.ApiServiceWhyTaskProcedure:     pki.RoleReader,

@@ -76,7 +76,8 @@ type Options struct {
 	Events  *Events
 	Log     hclog.Logger
 
-	PluginOperator PluginOperator // nil: nobody can look into plugins
+	PluginOperator PluginOperator       // nil: nobody can look into plugins
+	Aside          engine.Conversations // nil: plugins are not asked about what is only tried
 
 	History History // nil: there are the recent events only
 	Version string  // of the server
@@ -87,7 +88,10 @@ type Options struct {
 }
 
 // API answers what people and programs ask.
-type API struct{ opts Options }
+type API struct {
+	opts   Options
+	trying chan struct{} // has room for as many as may try commands at once
+}
 
 // New returns an API.
 func New(opts Options) (*API, error) {
@@ -100,12 +104,13 @@ func New(opts Options) (*API, error) {
 	if opts.Ready == nil {
 		opts.Ready = func() error { return nil }
 	}
-	return &API{opts: opts}, nil
+	return &API{opts: opts, trying: make(chan struct{}, maxTrying)}, nil
 }
 
 // service keeps the calls apart from what the daemon calls.
 type service struct {
-	opts Options
+	opts   Options
+	trying chan struct{}
 }
 
 // view returns the newest committed state as it is seen now.
@@ -134,7 +139,7 @@ func (a *API) HandlerOptions() []connect.HandlerOption {
 // Handler serves the API, /healthz, /readyz and what is mounted besides.
 func (a *API) Handler(mounts ...Mount) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(apiv1connect.NewApiServiceHandler(&service{a.opts}, a.HandlerOptions()...))
+	mux.Handle(apiv1connect.NewApiServiceHandler(&service{a.opts, a.trying}, a.HandlerOptions()...))
 	for _, m := range mounts {
 		mux.Handle(m.Path, m.Handler)
 	}

@@ -112,13 +112,21 @@ func (v *service) ListJobs(_ context.Context, req *connect.Request[apiv1.ListJob
 
 // StopJob makes every slot of a job unwanted.
 func (v *service) StopJob(ctx context.Context, req *connect.Request[apiv1.StopJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
-	op := engine.StopJob{Job: req.Msg.GetJob(), Grace: -1}
-	if g := req.Msg.GetGrace(); g != nil {
-		if op.Grace = g.AsDuration(); op.Grace < 0 {
-			return nil, invalid("the request", cluster.Problem{Path: "grace", Summary: "Negative duration"})
-		}
+	op, err := stopOp(req.Msg)
+	if err != nil {
+		return nil, err
 	}
 	return v.job(ctx, op)
+}
+
+func stopOp(m *apiv1.StopJobRequest) (engine.StopJob, error) {
+	op := engine.StopJob{Job: m.GetJob(), Grace: -1}
+	if g := m.GetGrace(); g != nil {
+		if op.Grace = g.AsDuration(); op.Grace < 0 {
+			return op, invalid("the request", cluster.Problem{Path: "grace", Summary: "Negative duration"})
+		}
+	}
+	return op, nil
 }
 
 // StartJob takes back StopJob.
@@ -133,13 +141,21 @@ func (v *service) RestartJob(ctx context.Context, req *connect.Request[apiv1.Res
 
 // ScaleJob changes how many slots a job has.
 func (v *service) ScaleJob(ctx context.Context, req *connect.Request[apiv1.ScaleJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
-	n := req.Msg.GetCount()
+	op, err := scaleOp(req.Msg)
+	if err != nil {
+		return nil, err
+	}
+	return v.job(ctx, op)
+}
+
+func scaleOp(m *apiv1.ScaleJobRequest) (engine.ScaleJob, error) {
+	n := m.GetCount()
 	if n < 0 || n > cluster.MaxCount {
-		return nil, invalid("the request", cluster.Problem{
+		return engine.ScaleJob{}, invalid("the request", cluster.Problem{
 			Path: "count", Summary: "Number out of range", Detail: fmt.Sprintf("It is %d; it must be between 0 and %d.", n, cluster.MaxCount),
 		})
 	}
-	return v.job(ctx, engine.ScaleJob{Job: req.Msg.GetJob(), Count: int(n)})
+	return engine.ScaleJob{Job: m.GetJob(), Count: int(n)}, nil
 }
 
 // RollbackJob makes a new version with the content of an earlier one.

@@ -87,16 +87,23 @@ func (v *service) node(ctx context.Context, op engine.Op) (*connect.Response[api
 
 // SetAvailability activates, pauses or drains a node.
 func (v *service) SetAvailability(ctx context.Context, req *connect.Request[apiv1.SetAvailabilityRequest]) (*connect.Response[apiv1.NodeResponse], error) {
-	m := req.Msg
-	deadline, err := positive("drain_deadline", m.GetDrainDeadline())
+	op, err := availabilityOp(req.Msg)
 	if err != nil {
 		return nil, err
 	}
-	to := cluster.Availability(m.GetAvailability())
-	if !slices.Contains([]cluster.Availability{cluster.Active, cluster.Pause, cluster.Drain}, to) {
-		return nil, invalid("the request", unknownWord("availability", string(to), string(cluster.Active), string(cluster.Pause), string(cluster.Drain)))
+	return v.node(ctx, op)
+}
+
+func availabilityOp(m *apiv1.SetAvailabilityRequest) (engine.SetAvailability, error) {
+	op := engine.SetAvailability{Node: m.GetNode(), Availability: cluster.Availability(m.GetAvailability())}
+	var err error
+	if op.DrainDeadline, err = positive("drain_deadline", m.GetDrainDeadline()); err != nil {
+		return op, err
 	}
-	return v.node(ctx, engine.SetAvailability{Node: m.GetNode(), Availability: to, DrainDeadline: deadline})
+	if to := op.Availability; !slices.Contains([]cluster.Availability{cluster.Active, cluster.Pause, cluster.Drain}, to) {
+		return op, invalid("the request", unknownWord("availability", string(to), string(cluster.Active), string(cluster.Pause), string(cluster.Drain)))
+	}
+	return op, nil
 }
 
 // LabelNode sets and removes labels, and says which running tasks that moves, as far as the filters can tell beforehand.

@@ -183,6 +183,9 @@ func (c *forecast) note(t Turn) {
 func (c *forecast) elapsed() time.Duration { return c.now.Engine - c.began.Engine }
 
 func (c *forecast) noteStall(s *cluster.Stall) {
+	if s.Subject.Kind == cluster.SubjectPlugin {
+		return // that it cannot be asked here is assumed, and follows from nothing that is tried
+	}
 	old := c.stalled[s.Key()]
 	if old == nil || old.Until >= 0 {
 		c.stalled[s.Key()] = &ForeseenStall{Stall: *s, At: c.elapsed(), Until: -1, Before: old != nil && old.Before}

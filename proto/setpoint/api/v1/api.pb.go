@@ -1038,6 +1038,269 @@ func (x *ControlUpdateRequest) GetAction() string {
 	return ""
 }
 
+type PlanRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Commands      []*PlanCommand         `protobuf:"bytes,1,rep,name=commands,proto3" json:"commands,omitempty"` // carried out one after another at the beginning
+	Horizon       *durationpb.Duration   `protobuf:"bytes,2,opt,name=horizon,proto3" json:"horizon,omitempty"`   // how much made-up time passes at most; absent: an hour
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanRequest) Reset() {
+	*x = PlanRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanRequest) ProtoMessage() {}
+
+func (x *PlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
+func (*PlanRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PlanRequest) GetCommands() []*PlanCommand {
+	if x != nil {
+		return x.Commands
+	}
+	return nil
+}
+
+func (x *PlanRequest) GetHorizon() *durationpb.Duration {
+	if x != nil {
+		return x.Horizon
+	}
+	return nil
+}
+
+// One of the commands. What a request says of dry runs does not count here.
+type PlanCommand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Command:
+	//
+	//	*PlanCommand_RunJob
+	//	*PlanCommand_StopJob
+	//	*PlanCommand_StartJob
+	//	*PlanCommand_RestartJob
+	//	*PlanCommand_ScaleJob
+	//	*PlanCommand_RollbackJob
+	//	*PlanCommand_RemoveJob
+	//	*PlanCommand_SetAvailability
+	//	*PlanCommand_LabelNode
+	//	*PlanCommand_DecommissionNode
+	Command       isPlanCommand_Command `protobuf_oneof:"command"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanCommand) Reset() {
+	*x = PlanCommand{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanCommand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanCommand) ProtoMessage() {}
+
+func (x *PlanCommand) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanCommand.ProtoReflect.Descriptor instead.
+func (*PlanCommand) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PlanCommand) GetCommand() isPlanCommand_Command {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *PlanCommand) GetRunJob() *RunJobRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_RunJob); ok {
+			return x.RunJob
+		}
+	}
+	return nil
+}
+
+func (x *PlanCommand) GetStopJob() *StopJobRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_StopJob); ok {
+			return x.StopJob
+		}
+	}
+	return nil
+}
+
+func (x *PlanCommand) GetStartJob() *StartJobRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_StartJob); ok {
+			return x.StartJob
+		}
+	}
+	return nil
+}
+
+func (x *PlanCommand) GetRestartJob() *RestartJobRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_RestartJob); ok {
+			return x.RestartJob
+		}
+	}
+	return nil
+}
+
+func (x *PlanCommand) GetScaleJob() *ScaleJobRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_ScaleJob); ok {
+			return x.ScaleJob
+		}
+	}
+	return nil
+}
+
+func (x *PlanCommand) GetRollbackJob() *RollbackJobRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_RollbackJob); ok {
+			return x.RollbackJob
+		}
+	}
+	return nil
+}
+
+func (x *PlanCommand) GetRemoveJob() *RemoveJobRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_RemoveJob); ok {
+			return x.RemoveJob
+		}
+	}
+	return nil
+}
+
+func (x *PlanCommand) GetSetAvailability() *SetAvailabilityRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_SetAvailability); ok {
+			return x.SetAvailability
+		}
+	}
+	return nil
+}
+
+func (x *PlanCommand) GetLabelNode() *LabelNodeRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_LabelNode); ok {
+			return x.LabelNode
+		}
+	}
+	return nil
+}
+
+func (x *PlanCommand) GetDecommissionNode() *DecommissionNodeRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_DecommissionNode); ok {
+			return x.DecommissionNode
+		}
+	}
+	return nil
+}
+
+type isPlanCommand_Command interface {
+	isPlanCommand_Command()
+}
+
+type PlanCommand_RunJob struct {
+	RunJob *RunJobRequest `protobuf:"bytes,1,opt,name=run_job,json=runJob,proto3,oneof"`
+}
+
+type PlanCommand_StopJob struct {
+	StopJob *StopJobRequest `protobuf:"bytes,2,opt,name=stop_job,json=stopJob,proto3,oneof"`
+}
+
+type PlanCommand_StartJob struct {
+	StartJob *StartJobRequest `protobuf:"bytes,3,opt,name=start_job,json=startJob,proto3,oneof"`
+}
+
+type PlanCommand_RestartJob struct {
+	RestartJob *RestartJobRequest `protobuf:"bytes,4,opt,name=restart_job,json=restartJob,proto3,oneof"`
+}
+
+type PlanCommand_ScaleJob struct {
+	ScaleJob *ScaleJobRequest `protobuf:"bytes,5,opt,name=scale_job,json=scaleJob,proto3,oneof"`
+}
+
+type PlanCommand_RollbackJob struct {
+	RollbackJob *RollbackJobRequest `protobuf:"bytes,6,opt,name=rollback_job,json=rollbackJob,proto3,oneof"`
+}
+
+type PlanCommand_RemoveJob struct {
+	RemoveJob *RemoveJobRequest `protobuf:"bytes,7,opt,name=remove_job,json=removeJob,proto3,oneof"`
+}
+
+type PlanCommand_SetAvailability struct {
+	SetAvailability *SetAvailabilityRequest `protobuf:"bytes,8,opt,name=set_availability,json=setAvailability,proto3,oneof"`
+}
+
+type PlanCommand_LabelNode struct {
+	LabelNode *LabelNodeRequest `protobuf:"bytes,9,opt,name=label_node,json=labelNode,proto3,oneof"`
+}
+
+type PlanCommand_DecommissionNode struct {
+	DecommissionNode *DecommissionNodeRequest `protobuf:"bytes,10,opt,name=decommission_node,json=decommissionNode,proto3,oneof"`
+}
+
+func (*PlanCommand_RunJob) isPlanCommand_Command() {}
+
+func (*PlanCommand_StopJob) isPlanCommand_Command() {}
+
+func (*PlanCommand_StartJob) isPlanCommand_Command() {}
+
+func (*PlanCommand_RestartJob) isPlanCommand_Command() {}
+
+func (*PlanCommand_ScaleJob) isPlanCommand_Command() {}
+
+func (*PlanCommand_RollbackJob) isPlanCommand_Command() {}
+
+func (*PlanCommand_RemoveJob) isPlanCommand_Command() {}
+
+func (*PlanCommand_SetAvailability) isPlanCommand_Command() {}
+
+func (*PlanCommand_LabelNode) isPlanCommand_Command() {}
+
+func (*PlanCommand_DecommissionNode) isPlanCommand_Command() {}
+
 type ListTasksRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`   // empty: any
@@ -1051,7 +1314,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[18]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1326,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[18]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1339,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListTasksRequest) GetJob() string {
@@ -1125,7 +1388,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[19]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1400,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[19]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1413,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{19}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -1183,7 +1446,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[20]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1458,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[20]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1471,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{20}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetTaskRequest) GetTask() string {
@@ -1227,7 +1490,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[21]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1502,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[21]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1515,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{21}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -1271,7 +1534,7 @@ type WhyTaskRequest struct {
 
 func (x *WhyTaskRequest) Reset() {
 	*x = WhyTaskRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[22]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1546,7 @@ func (x *WhyTaskRequest) String() string {
 func (*WhyTaskRequest) ProtoMessage() {}
 
 func (x *WhyTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[22]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1559,7 @@ func (x *WhyTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyTaskRequest.ProtoReflect.Descriptor instead.
 func (*WhyTaskRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{22}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WhyTaskRequest) GetTask() string {
@@ -1320,7 +1583,7 @@ type WhyTaskResponse struct {
 
 func (x *WhyTaskResponse) Reset() {
 	*x = WhyTaskResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[23]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1595,7 @@ func (x *WhyTaskResponse) String() string {
 func (*WhyTaskResponse) ProtoMessage() {}
 
 func (x *WhyTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[23]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1608,7 @@ func (x *WhyTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyTaskResponse.ProtoReflect.Descriptor instead.
 func (*WhyTaskResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{23}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WhyTaskResponse) GetTask() *Task {
@@ -1403,7 +1666,7 @@ type TaskLogsRequest struct {
 
 func (x *TaskLogsRequest) Reset() {
 	*x = TaskLogsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[24]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1678,7 @@ func (x *TaskLogsRequest) String() string {
 func (*TaskLogsRequest) ProtoMessage() {}
 
 func (x *TaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[24]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1691,7 @@ func (x *TaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*TaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{24}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TaskLogsRequest) GetTask() string {
@@ -1475,7 +1738,7 @@ type TaskLogsResponse struct {
 
 func (x *TaskLogsResponse) Reset() {
 	*x = TaskLogsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[25]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1750,7 @@ func (x *TaskLogsResponse) String() string {
 func (*TaskLogsResponse) ProtoMessage() {}
 
 func (x *TaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[25]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1763,7 @@ func (x *TaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*TaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{25}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TaskLogsResponse) GetData() []byte {
@@ -1520,7 +1783,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[26]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1795,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[26]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1808,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{26}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListNodesRequest) GetPageSize() int32 {
@@ -1573,7 +1836,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1848,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1861,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{27}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1631,7 +1894,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +1906,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +1919,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{28}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -1678,7 +1941,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1953,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1966,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{29}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NodeResponse) GetNode() *Node {
@@ -1738,7 +2001,7 @@ type SetAvailabilityRequest struct {
 
 func (x *SetAvailabilityRequest) Reset() {
 	*x = SetAvailabilityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +2013,7 @@ func (x *SetAvailabilityRequest) String() string {
 func (*SetAvailabilityRequest) ProtoMessage() {}
 
 func (x *SetAvailabilityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +2026,7 @@ func (x *SetAvailabilityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAvailabilityRequest.ProtoReflect.Descriptor instead.
 func (*SetAvailabilityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{30}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetAvailabilityRequest) GetNode() string {
@@ -1799,7 +2062,7 @@ type LabelNodeRequest struct {
 
 func (x *LabelNodeRequest) Reset() {
 	*x = LabelNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +2074,7 @@ func (x *LabelNodeRequest) String() string {
 func (*LabelNodeRequest) ProtoMessage() {}
 
 func (x *LabelNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +2087,7 @@ func (x *LabelNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelNodeRequest.ProtoReflect.Descriptor instead.
 func (*LabelNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{31}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LabelNodeRequest) GetNode() string {
@@ -1865,7 +2128,7 @@ type DecommissionNodeRequest struct {
 
 func (x *DecommissionNodeRequest) Reset() {
 	*x = DecommissionNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +2140,7 @@ func (x *DecommissionNodeRequest) String() string {
 func (*DecommissionNodeRequest) ProtoMessage() {}
 
 func (x *DecommissionNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +2153,7 @@ func (x *DecommissionNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecommissionNodeRequest.ProtoReflect.Descriptor instead.
 func (*DecommissionNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{32}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DecommissionNodeRequest) GetNode() string {
@@ -1916,7 +2179,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +2191,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +2204,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{33}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -1959,7 +2222,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2234,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2247,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{34}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{36}
 }
 
 type ConfirmDownRequest struct {
@@ -1996,7 +2259,7 @@ type ConfirmDownRequest struct {
 
 func (x *ConfirmDownRequest) Reset() {
 	*x = ConfirmDownRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2008,7 +2271,7 @@ func (x *ConfirmDownRequest) String() string {
 func (*ConfirmDownRequest) ProtoMessage() {}
 
 func (x *ConfirmDownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2021,7 +2284,7 @@ func (x *ConfirmDownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmDownRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmDownRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{35}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConfirmDownRequest) GetNodes() []string {
@@ -2039,7 +2302,7 @@ type ConfirmDownResponse struct {
 
 func (x *ConfirmDownResponse) Reset() {
 	*x = ConfirmDownResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2051,7 +2314,7 @@ func (x *ConfirmDownResponse) String() string {
 func (*ConfirmDownResponse) ProtoMessage() {}
 
 func (x *ConfirmDownResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2064,7 +2327,7 @@ func (x *ConfirmDownResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmDownResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmDownResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{36}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{38}
 }
 
 type ListPluginsRequest struct {
@@ -2075,7 +2338,7 @@ type ListPluginsRequest struct {
 
 func (x *ListPluginsRequest) Reset() {
 	*x = ListPluginsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2350,7 @@ func (x *ListPluginsRequest) String() string {
 func (*ListPluginsRequest) ProtoMessage() {}
 
 func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2363,7 @@ func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsRequest.ProtoReflect.Descriptor instead.
 func (*ListPluginsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{37}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
 }
 
 type ListPluginsResponse struct {
@@ -2112,7 +2375,7 @@ type ListPluginsResponse struct {
 
 func (x *ListPluginsResponse) Reset() {
 	*x = ListPluginsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2387,7 @@ func (x *ListPluginsResponse) String() string {
 func (*ListPluginsResponse) ProtoMessage() {}
 
 func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2400,7 @@ func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsResponse.ProtoReflect.Descriptor instead.
 func (*ListPluginsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{38}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListPluginsResponse) GetPlugins() []*Plugin {
@@ -2156,7 +2419,7 @@ type GetPluginRequest struct {
 
 func (x *GetPluginRequest) Reset() {
 	*x = GetPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2431,7 @@ func (x *GetPluginRequest) String() string {
 func (*GetPluginRequest) ProtoMessage() {}
 
 func (x *GetPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2444,7 @@ func (x *GetPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPluginRequest.ProtoReflect.Descriptor instead.
 func (*GetPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetPluginRequest) GetPlugin() string {
@@ -2221,7 +2484,7 @@ type GetPluginResponse struct {
 
 func (x *GetPluginResponse) Reset() {
 	*x = GetPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2496,7 @@ func (x *GetPluginResponse) String() string {
 func (*GetPluginResponse) ProtoMessage() {}
 
 func (x *GetPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2509,7 @@ func (x *GetPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPluginResponse.ProtoReflect.Descriptor instead.
 func (*GetPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetPluginResponse) GetPlugin() *Plugin {
@@ -2416,7 +2679,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2691,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2704,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PluginLatency) GetSamples() int64 {
@@ -2490,7 +2753,7 @@ type PluginLogsRequest struct {
 
 func (x *PluginLogsRequest) Reset() {
 	*x = PluginLogsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2765,7 @@ func (x *PluginLogsRequest) String() string {
 func (*PluginLogsRequest) ProtoMessage() {}
 
 func (x *PluginLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2778,7 @@ func (x *PluginLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLogsRequest.ProtoReflect.Descriptor instead.
 func (*PluginLogsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PluginLogsRequest) GetPlugin() string {
@@ -2548,7 +2811,7 @@ type PluginLogsResponse struct {
 
 func (x *PluginLogsResponse) Reset() {
 	*x = PluginLogsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2560,7 +2823,7 @@ func (x *PluginLogsResponse) String() string {
 func (*PluginLogsResponse) ProtoMessage() {}
 
 func (x *PluginLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2573,7 +2836,7 @@ func (x *PluginLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLogsResponse.ProtoReflect.Descriptor instead.
 func (*PluginLogsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PluginLogsResponse) GetLines() []*PluginLine {
@@ -2595,7 +2858,7 @@ type PluginLine struct {
 
 func (x *PluginLine) Reset() {
 	*x = PluginLine{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2607,7 +2870,7 @@ func (x *PluginLine) String() string {
 func (*PluginLine) ProtoMessage() {}
 
 func (x *PluginLine) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2620,7 +2883,7 @@ func (x *PluginLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLine.ProtoReflect.Descriptor instead.
 func (*PluginLine) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PluginLine) GetTime() *timestamppb.Timestamp {
@@ -2660,7 +2923,7 @@ type ReloadPluginRequest struct {
 
 func (x *ReloadPluginRequest) Reset() {
 	*x = ReloadPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2935,7 @@ func (x *ReloadPluginRequest) String() string {
 func (*ReloadPluginRequest) ProtoMessage() {}
 
 func (x *ReloadPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2948,7 @@ func (x *ReloadPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPluginRequest.ProtoReflect.Descriptor instead.
 func (*ReloadPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReloadPluginRequest) GetPlugin() string {
@@ -2706,7 +2969,7 @@ type ReloadPluginResponse struct {
 
 func (x *ReloadPluginResponse) Reset() {
 	*x = ReloadPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2981,7 @@ func (x *ReloadPluginResponse) String() string {
 func (*ReloadPluginResponse) ProtoMessage() {}
 
 func (x *ReloadPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2994,7 @@ func (x *ReloadPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPluginResponse.ProtoReflect.Descriptor instead.
 func (*ReloadPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReloadPluginResponse) GetBefore() *PluginProcess {
@@ -2766,7 +3029,7 @@ type PluginProcess struct {
 
 func (x *PluginProcess) Reset() {
 	*x = PluginProcess{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +3041,7 @@ func (x *PluginProcess) String() string {
 func (*PluginProcess) ProtoMessage() {}
 
 func (x *PluginProcess) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +3054,7 @@ func (x *PluginProcess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginProcess.ProtoReflect.Descriptor instead.
 func (*PluginProcess) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PluginProcess) GetVersion() string {
@@ -2827,7 +3090,7 @@ type ShadowPluginRequest struct {
 
 func (x *ShadowPluginRequest) Reset() {
 	*x = ShadowPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +3102,7 @@ func (x *ShadowPluginRequest) String() string {
 func (*ShadowPluginRequest) ProtoMessage() {}
 
 func (x *ShadowPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +3115,7 @@ func (x *ShadowPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPluginRequest.ProtoReflect.Descriptor instead.
 func (*ShadowPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ShadowPluginRequest) GetPlugin() string {
@@ -2892,7 +3155,7 @@ type ShadowPluginResponse struct {
 
 func (x *ShadowPluginResponse) Reset() {
 	*x = ShadowPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3167,7 @@ func (x *ShadowPluginResponse) String() string {
 func (*ShadowPluginResponse) ProtoMessage() {}
 
 func (x *ShadowPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3180,7 @@ func (x *ShadowPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPluginResponse.ProtoReflect.Descriptor instead.
 func (*ShadowPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ShadowPluginResponse) GetComparison() *PluginComparison {
@@ -2946,7 +3209,7 @@ type PluginComparison struct {
 
 func (x *PluginComparison) Reset() {
 	*x = PluginComparison{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2958,7 +3221,7 @@ func (x *PluginComparison) String() string {
 func (*PluginComparison) ProtoMessage() {}
 
 func (x *PluginComparison) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2971,7 +3234,7 @@ func (x *PluginComparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginComparison.ProtoReflect.Descriptor instead.
 func (*PluginComparison) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PluginComparison) GetServing() string {
@@ -3059,7 +3322,7 @@ type PluginDifference struct {
 
 func (x *PluginDifference) Reset() {
 	*x = PluginDifference{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3071,7 +3334,7 @@ func (x *PluginDifference) String() string {
 func (*PluginDifference) ProtoMessage() {}
 
 func (x *PluginDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3084,7 +3347,7 @@ func (x *PluginDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginDifference.ProtoReflect.Descriptor instead.
 func (*PluginDifference) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{51}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PluginDifference) GetKind() string {
@@ -3145,7 +3408,7 @@ type ConfirmPluginRequest struct {
 
 func (x *ConfirmPluginRequest) Reset() {
 	*x = ConfirmPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3157,7 +3420,7 @@ func (x *ConfirmPluginRequest) String() string {
 func (*ConfirmPluginRequest) ProtoMessage() {}
 
 func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3170,7 +3433,7 @@ func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{52}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ConfirmPluginRequest) GetPlugin() string {
@@ -3188,7 +3451,7 @@ type ConfirmPluginResponse struct {
 
 func (x *ConfirmPluginResponse) Reset() {
 	*x = ConfirmPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3200,7 +3463,7 @@ func (x *ConfirmPluginResponse) String() string {
 func (*ConfirmPluginResponse) ProtoMessage() {}
 
 func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3213,7 +3476,7 @@ func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{53}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{55}
 }
 
 type ListStallsRequest struct {
@@ -3228,7 +3491,7 @@ type ListStallsRequest struct {
 
 func (x *ListStallsRequest) Reset() {
 	*x = ListStallsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3503,7 @@ func (x *ListStallsRequest) String() string {
 func (*ListStallsRequest) ProtoMessage() {}
 
 func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3516,7 @@ func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsRequest.ProtoReflect.Descriptor instead.
 func (*ListStallsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{54}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListStallsRequest) GetJob() string {
@@ -3295,7 +3558,7 @@ type ListStallsResponse struct {
 
 func (x *ListStallsResponse) Reset() {
 	*x = ListStallsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3307,7 +3570,7 @@ func (x *ListStallsResponse) String() string {
 func (*ListStallsResponse) ProtoMessage() {}
 
 func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3320,7 +3583,7 @@ func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsResponse.ProtoReflect.Descriptor instead.
 func (*ListStallsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{55}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListStallsResponse) GetStalls() []*Stall {
@@ -3359,7 +3622,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +3634,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +3647,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{56}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WatchEventsRequest) GetFromRevision() uint64 {
@@ -3447,7 +3710,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3459,7 +3722,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3472,7 +3735,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{57}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WatchEventsResponse) GetRevision() uint64 {
@@ -3499,7 +3762,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3511,7 +3774,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3524,7 +3787,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{58}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CreateTokenRequest) GetRole() string {
@@ -3551,7 +3814,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3563,7 +3826,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3576,7 +3839,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{59}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -3601,7 +3864,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3613,7 +3876,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3626,7 +3889,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{60}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
 }
 
 type ListTokensResponse struct {
@@ -3638,7 +3901,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3650,7 +3913,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3663,7 +3926,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{61}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -3682,7 +3945,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3694,7 +3957,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3707,7 +3970,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -3725,7 +3988,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3737,7 +4000,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3750,14 +4013,14 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{65}
 }
 
 var File_setpoint_api_v1_api_proto protoreflect.FileDescriptor
 
 const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\n" +
-	"\x19setpoint/api/v1/api.proto\x12\x0fsetpoint.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsetpoint/api/v1/views.proto\x1a\x19setpoint/v1/objects.proto\"k\n" +
+	"\x19setpoint/api/v1/api.proto\x12\x0fsetpoint.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asetpoint/api/v1/plan.proto\x1a\x1bsetpoint/api/v1/views.proto\x1a\x19setpoint/v1/objects.proto\"k\n" +
 	"\vErrorDetail\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04hint\x18\x02 \x01(\tR\x04hint\x124\n" +
@@ -3832,7 +4095,26 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x11RemoveJobResponse\"@\n" +
 	"\x14ControlUpdateRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x16\n" +
-	"\x06action\x18\x02 \x01(\tR\x06action\"\x86\x01\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\"|\n" +
+	"\vPlanRequest\x128\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1c.setpoint.api.v1.PlanCommandR\bcommands\x123\n" +
+	"\ahorizon\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\ahorizon\"\xdb\x05\n" +
+	"\vPlanCommand\x129\n" +
+	"\arun_job\x18\x01 \x01(\v2\x1e.setpoint.api.v1.RunJobRequestH\x00R\x06runJob\x12<\n" +
+	"\bstop_job\x18\x02 \x01(\v2\x1f.setpoint.api.v1.StopJobRequestH\x00R\astopJob\x12?\n" +
+	"\tstart_job\x18\x03 \x01(\v2 .setpoint.api.v1.StartJobRequestH\x00R\bstartJob\x12E\n" +
+	"\vrestart_job\x18\x04 \x01(\v2\".setpoint.api.v1.RestartJobRequestH\x00R\n" +
+	"restartJob\x12?\n" +
+	"\tscale_job\x18\x05 \x01(\v2 .setpoint.api.v1.ScaleJobRequestH\x00R\bscaleJob\x12H\n" +
+	"\frollback_job\x18\x06 \x01(\v2#.setpoint.api.v1.RollbackJobRequestH\x00R\vrollbackJob\x12B\n" +
+	"\n" +
+	"remove_job\x18\a \x01(\v2!.setpoint.api.v1.RemoveJobRequestH\x00R\tremoveJob\x12T\n" +
+	"\x10set_availability\x18\b \x01(\v2'.setpoint.api.v1.SetAvailabilityRequestH\x00R\x0fsetAvailability\x12B\n" +
+	"\n" +
+	"label_node\x18\t \x01(\v2!.setpoint.api.v1.LabelNodeRequestH\x00R\tlabelNode\x12W\n" +
+	"\x11decommission_node\x18\n" +
+	" \x01(\v2(.setpoint.api.v1.DecommissionNodeRequestH\x00R\x10decommissionNodeB\t\n" +
+	"\acommand\"\x86\x01\n" +
 	"\x10ListTasksRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x10\n" +
@@ -4026,7 +4308,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2\x16.setpoint.api.v1.TokenR\x06tokens\"$\n" +
 	"\x12RevokeTokenRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
-	"\x13RevokeTokenResponse2\xa7\x16\n" +
+	"\x13RevokeTokenResponse2\xf1\x16\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -4040,7 +4322,8 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\bScaleJob\x12 .setpoint.api.v1.ScaleJobRequest\x1a\x1c.setpoint.api.v1.JobResponse\x12P\n" +
 	"\vRollbackJob\x12#.setpoint.api.v1.RollbackJobRequest\x1a\x1c.setpoint.api.v1.JobResponse\x12R\n" +
 	"\tRemoveJob\x12!.setpoint.api.v1.RemoveJobRequest\x1a\".setpoint.api.v1.RemoveJobResponse\x12T\n" +
-	"\rControlUpdate\x12%.setpoint.api.v1.ControlUpdateRequest\x1a\x1c.setpoint.api.v1.JobResponse\x12W\n" +
+	"\rControlUpdate\x12%.setpoint.api.v1.ControlUpdateRequest\x1a\x1c.setpoint.api.v1.JobResponse\x12H\n" +
+	"\x04Plan\x12\x1c.setpoint.api.v1.PlanRequest\x1a\x1d.setpoint.api.v1.PlanResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\tListTasks\x12!.setpoint.api.v1.ListTasksRequest\x1a\".setpoint.api.v1.ListTasksResponse\"\x03\x90\x02\x01\x12Q\n" +
 	"\aGetTask\x12\x1f.setpoint.api.v1.GetTaskRequest\x1a .setpoint.api.v1.GetTaskResponse\"\x03\x90\x02\x01\x12Q\n" +
 	"\aWhyTask\x12\x1f.setpoint.api.v1.WhyTaskRequest\x1a .setpoint.api.v1.WhyTaskResponse\"\x03\x90\x02\x01\x12Q\n" +
@@ -4080,7 +4363,7 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ErrorDetail)(nil),             // 0: setpoint.api.v1.ErrorDetail
 	(*Problem)(nil),                 // 1: setpoint.api.v1.Problem
@@ -4100,180 +4383,197 @@ var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*RemoveJobRequest)(nil),        // 15: setpoint.api.v1.RemoveJobRequest
 	(*RemoveJobResponse)(nil),       // 16: setpoint.api.v1.RemoveJobResponse
 	(*ControlUpdateRequest)(nil),    // 17: setpoint.api.v1.ControlUpdateRequest
-	(*ListTasksRequest)(nil),        // 18: setpoint.api.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),       // 19: setpoint.api.v1.ListTasksResponse
-	(*GetTaskRequest)(nil),          // 20: setpoint.api.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),         // 21: setpoint.api.v1.GetTaskResponse
-	(*WhyTaskRequest)(nil),          // 22: setpoint.api.v1.WhyTaskRequest
-	(*WhyTaskResponse)(nil),         // 23: setpoint.api.v1.WhyTaskResponse
-	(*TaskLogsRequest)(nil),         // 24: setpoint.api.v1.TaskLogsRequest
-	(*TaskLogsResponse)(nil),        // 25: setpoint.api.v1.TaskLogsResponse
-	(*ListNodesRequest)(nil),        // 26: setpoint.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 27: setpoint.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),          // 28: setpoint.api.v1.GetNodeRequest
-	(*NodeResponse)(nil),            // 29: setpoint.api.v1.NodeResponse
-	(*SetAvailabilityRequest)(nil),  // 30: setpoint.api.v1.SetAvailabilityRequest
-	(*LabelNodeRequest)(nil),        // 31: setpoint.api.v1.LabelNodeRequest
-	(*DecommissionNodeRequest)(nil), // 32: setpoint.api.v1.DecommissionNodeRequest
-	(*RemoveNodeRequest)(nil),       // 33: setpoint.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),      // 34: setpoint.api.v1.RemoveNodeResponse
-	(*ConfirmDownRequest)(nil),      // 35: setpoint.api.v1.ConfirmDownRequest
-	(*ConfirmDownResponse)(nil),     // 36: setpoint.api.v1.ConfirmDownResponse
-	(*ListPluginsRequest)(nil),      // 37: setpoint.api.v1.ListPluginsRequest
-	(*ListPluginsResponse)(nil),     // 38: setpoint.api.v1.ListPluginsResponse
-	(*GetPluginRequest)(nil),        // 39: setpoint.api.v1.GetPluginRequest
-	(*GetPluginResponse)(nil),       // 40: setpoint.api.v1.GetPluginResponse
-	(*PluginLatency)(nil),           // 41: setpoint.api.v1.PluginLatency
-	(*PluginLogsRequest)(nil),       // 42: setpoint.api.v1.PluginLogsRequest
-	(*PluginLogsResponse)(nil),      // 43: setpoint.api.v1.PluginLogsResponse
-	(*PluginLine)(nil),              // 44: setpoint.api.v1.PluginLine
-	(*ReloadPluginRequest)(nil),     // 45: setpoint.api.v1.ReloadPluginRequest
-	(*ReloadPluginResponse)(nil),    // 46: setpoint.api.v1.ReloadPluginResponse
-	(*PluginProcess)(nil),           // 47: setpoint.api.v1.PluginProcess
-	(*ShadowPluginRequest)(nil),     // 48: setpoint.api.v1.ShadowPluginRequest
-	(*ShadowPluginResponse)(nil),    // 49: setpoint.api.v1.ShadowPluginResponse
-	(*PluginComparison)(nil),        // 50: setpoint.api.v1.PluginComparison
-	(*PluginDifference)(nil),        // 51: setpoint.api.v1.PluginDifference
-	(*ConfirmPluginRequest)(nil),    // 52: setpoint.api.v1.ConfirmPluginRequest
-	(*ConfirmPluginResponse)(nil),   // 53: setpoint.api.v1.ConfirmPluginResponse
-	(*ListStallsRequest)(nil),       // 54: setpoint.api.v1.ListStallsRequest
-	(*ListStallsResponse)(nil),      // 55: setpoint.api.v1.ListStallsResponse
-	(*WatchEventsRequest)(nil),      // 56: setpoint.api.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),     // 57: setpoint.api.v1.WatchEventsResponse
-	(*CreateTokenRequest)(nil),      // 58: setpoint.api.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),     // 59: setpoint.api.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),       // 60: setpoint.api.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),      // 61: setpoint.api.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),      // 62: setpoint.api.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),     // 63: setpoint.api.v1.RevokeTokenResponse
-	nil,                             // 64: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                             // 65: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                             // 66: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),   // 67: google.protobuf.Timestamp
-	(*Plugin)(nil),                  // 68: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),              // 69: setpoint.v1.JobSpec
-	(*Job)(nil),                     // 70: setpoint.api.v1.Job
-	(*durationpb.Duration)(nil),     // 71: google.protobuf.Duration
-	(*Task)(nil),                    // 72: setpoint.api.v1.Task
-	(*WhyNode)(nil),                 // 73: setpoint.api.v1.WhyNode
-	(*Node)(nil),                    // 74: setpoint.api.v1.Node
-	(*Stall)(nil),                   // 75: setpoint.api.v1.Stall
-	(*Event)(nil),                   // 76: setpoint.api.v1.Event
-	(*Token)(nil),                   // 77: setpoint.api.v1.Token
+	(*PlanRequest)(nil),             // 18: setpoint.api.v1.PlanRequest
+	(*PlanCommand)(nil),             // 19: setpoint.api.v1.PlanCommand
+	(*ListTasksRequest)(nil),        // 20: setpoint.api.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),       // 21: setpoint.api.v1.ListTasksResponse
+	(*GetTaskRequest)(nil),          // 22: setpoint.api.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),         // 23: setpoint.api.v1.GetTaskResponse
+	(*WhyTaskRequest)(nil),          // 24: setpoint.api.v1.WhyTaskRequest
+	(*WhyTaskResponse)(nil),         // 25: setpoint.api.v1.WhyTaskResponse
+	(*TaskLogsRequest)(nil),         // 26: setpoint.api.v1.TaskLogsRequest
+	(*TaskLogsResponse)(nil),        // 27: setpoint.api.v1.TaskLogsResponse
+	(*ListNodesRequest)(nil),        // 28: setpoint.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 29: setpoint.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),          // 30: setpoint.api.v1.GetNodeRequest
+	(*NodeResponse)(nil),            // 31: setpoint.api.v1.NodeResponse
+	(*SetAvailabilityRequest)(nil),  // 32: setpoint.api.v1.SetAvailabilityRequest
+	(*LabelNodeRequest)(nil),        // 33: setpoint.api.v1.LabelNodeRequest
+	(*DecommissionNodeRequest)(nil), // 34: setpoint.api.v1.DecommissionNodeRequest
+	(*RemoveNodeRequest)(nil),       // 35: setpoint.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),      // 36: setpoint.api.v1.RemoveNodeResponse
+	(*ConfirmDownRequest)(nil),      // 37: setpoint.api.v1.ConfirmDownRequest
+	(*ConfirmDownResponse)(nil),     // 38: setpoint.api.v1.ConfirmDownResponse
+	(*ListPluginsRequest)(nil),      // 39: setpoint.api.v1.ListPluginsRequest
+	(*ListPluginsResponse)(nil),     // 40: setpoint.api.v1.ListPluginsResponse
+	(*GetPluginRequest)(nil),        // 41: setpoint.api.v1.GetPluginRequest
+	(*GetPluginResponse)(nil),       // 42: setpoint.api.v1.GetPluginResponse
+	(*PluginLatency)(nil),           // 43: setpoint.api.v1.PluginLatency
+	(*PluginLogsRequest)(nil),       // 44: setpoint.api.v1.PluginLogsRequest
+	(*PluginLogsResponse)(nil),      // 45: setpoint.api.v1.PluginLogsResponse
+	(*PluginLine)(nil),              // 46: setpoint.api.v1.PluginLine
+	(*ReloadPluginRequest)(nil),     // 47: setpoint.api.v1.ReloadPluginRequest
+	(*ReloadPluginResponse)(nil),    // 48: setpoint.api.v1.ReloadPluginResponse
+	(*PluginProcess)(nil),           // 49: setpoint.api.v1.PluginProcess
+	(*ShadowPluginRequest)(nil),     // 50: setpoint.api.v1.ShadowPluginRequest
+	(*ShadowPluginResponse)(nil),    // 51: setpoint.api.v1.ShadowPluginResponse
+	(*PluginComparison)(nil),        // 52: setpoint.api.v1.PluginComparison
+	(*PluginDifference)(nil),        // 53: setpoint.api.v1.PluginDifference
+	(*ConfirmPluginRequest)(nil),    // 54: setpoint.api.v1.ConfirmPluginRequest
+	(*ConfirmPluginResponse)(nil),   // 55: setpoint.api.v1.ConfirmPluginResponse
+	(*ListStallsRequest)(nil),       // 56: setpoint.api.v1.ListStallsRequest
+	(*ListStallsResponse)(nil),      // 57: setpoint.api.v1.ListStallsResponse
+	(*WatchEventsRequest)(nil),      // 58: setpoint.api.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),     // 59: setpoint.api.v1.WatchEventsResponse
+	(*CreateTokenRequest)(nil),      // 60: setpoint.api.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),     // 61: setpoint.api.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),       // 62: setpoint.api.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),      // 63: setpoint.api.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),      // 64: setpoint.api.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),     // 65: setpoint.api.v1.RevokeTokenResponse
+	nil,                             // 66: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                             // 67: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                             // 68: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),   // 69: google.protobuf.Timestamp
+	(*Plugin)(nil),                  // 70: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),              // 71: setpoint.v1.JobSpec
+	(*Job)(nil),                     // 72: setpoint.api.v1.Job
+	(*durationpb.Duration)(nil),     // 73: google.protobuf.Duration
+	(*Task)(nil),                    // 74: setpoint.api.v1.Task
+	(*WhyNode)(nil),                 // 75: setpoint.api.v1.WhyNode
+	(*Node)(nil),                    // 76: setpoint.api.v1.Node
+	(*Stall)(nil),                   // 77: setpoint.api.v1.Stall
+	(*Event)(nil),                   // 78: setpoint.api.v1.Event
+	(*Token)(nil),                   // 79: setpoint.api.v1.Token
+	(*PlanResponse)(nil),            // 80: setpoint.api.v1.PlanResponse
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	67, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	64, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	65, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	68, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	69, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	70, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	70, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	70, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	71, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
-	72, // 10: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	72, // 11: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	72, // 12: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	73, // 13: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	67, // 14: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	74, // 15: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	74, // 16: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	71, // 17: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
-	66, // 18: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	68, // 19: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	68, // 20: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	71, // 21: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
-	41, // 22: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	67, // 23: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	67, // 24: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	71, // 25: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	71, // 26: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	71, // 27: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	71, // 28: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
-	44, // 29: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	67, // 30: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
-	47, // 31: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
-	47, // 32: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
-	50, // 33: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	50, // 34: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	51, // 35: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	75, // 36: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	76, // 37: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	71, // 38: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	77, // 39: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	77, // 40: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
-	2,  // 41: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
-	4,  // 42: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
-	6,  // 43: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
-	8,  // 44: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
-	10, // 45: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
-	11, // 46: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
-	12, // 47: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
-	13, // 48: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
-	14, // 49: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
-	15, // 50: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
-	17, // 51: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
-	18, // 52: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
-	20, // 53: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
-	22, // 54: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	24, // 55: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	26, // 56: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	28, // 57: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	30, // 58: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	31, // 59: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	32, // 60: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	33, // 61: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	35, // 62: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	37, // 63: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	39, // 64: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
-	42, // 65: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
-	45, // 66: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
-	48, // 67: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
-	52, // 68: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	54, // 69: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	56, // 70: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	58, // 71: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	60, // 72: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	62, // 73: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	3,  // 74: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,  // 75: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,  // 76: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,  // 77: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,  // 78: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 79: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 80: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 81: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 82: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	16, // 83: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,  // 84: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	19, // 85: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	21, // 86: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	23, // 87: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	25, // 88: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	27, // 89: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	29, // 90: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	29, // 91: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.NodeResponse
-	29, // 92: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	29, // 93: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	34, // 94: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	36, // 95: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	38, // 96: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	40, // 97: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	43, // 98: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	46, // 99: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	49, // 100: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	53, // 101: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	55, // 102: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	57, // 103: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	59, // 104: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	61, // 105: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	63, // 106: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	74, // [74:107] is the sub-list for method output_type
-	41, // [41:74] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	69, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	66, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	67, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	70, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	71, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	72, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	72, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	72, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	73, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	19, // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
+	73, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
+	4,  // 12: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
+	10, // 13: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
+	11, // 14: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
+	12, // 15: setpoint.api.v1.PlanCommand.restart_job:type_name -> setpoint.api.v1.RestartJobRequest
+	13, // 16: setpoint.api.v1.PlanCommand.scale_job:type_name -> setpoint.api.v1.ScaleJobRequest
+	14, // 17: setpoint.api.v1.PlanCommand.rollback_job:type_name -> setpoint.api.v1.RollbackJobRequest
+	15, // 18: setpoint.api.v1.PlanCommand.remove_job:type_name -> setpoint.api.v1.RemoveJobRequest
+	32, // 19: setpoint.api.v1.PlanCommand.set_availability:type_name -> setpoint.api.v1.SetAvailabilityRequest
+	33, // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
+	34, // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
+	74, // 22: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	74, // 23: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	74, // 24: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	75, // 25: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	69, // 26: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	76, // 27: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	76, // 28: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	73, // 29: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	68, // 30: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	70, // 31: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	70, // 32: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	73, // 33: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	43, // 34: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
+	69, // 35: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	69, // 36: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	73, // 37: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	73, // 38: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	73, // 39: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	73, // 40: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	46, // 41: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
+	69, // 42: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	49, // 43: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
+	49, // 44: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
+	52, // 45: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	52, // 46: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	53, // 47: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
+	77, // 48: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	78, // 49: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	73, // 50: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	79, // 51: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	79, // 52: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	2,  // 53: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
+	4,  // 54: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
+	6,  // 55: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
+	8,  // 56: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
+	10, // 57: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
+	11, // 58: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
+	12, // 59: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
+	13, // 60: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
+	14, // 61: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
+	15, // 62: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
+	17, // 63: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
+	18, // 64: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
+	20, // 65: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
+	22, // 66: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
+	24, // 67: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
+	26, // 68: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	28, // 69: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	30, // 70: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	32, // 71: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	33, // 72: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	34, // 73: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	35, // 74: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	37, // 75: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	39, // 76: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	41, // 77: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	44, // 78: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	47, // 79: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	50, // 80: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	54, // 81: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	56, // 82: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	58, // 83: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	60, // 84: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	62, // 85: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	64, // 86: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	3,  // 87: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,  // 88: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,  // 89: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,  // 90: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,  // 91: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 92: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 93: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 94: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 95: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	16, // 96: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,  // 97: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	80, // 98: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	21, // 99: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	23, // 100: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	25, // 101: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	27, // 102: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	29, // 103: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	31, // 104: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	31, // 105: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.NodeResponse
+	31, // 106: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	31, // 107: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	36, // 108: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	38, // 109: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	40, // 110: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	42, // 111: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	45, // 112: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	48, // 113: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	51, // 114: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	55, // 115: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	57, // 116: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	59, // 117: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	61, // 118: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	63, // 119: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	65, // 120: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	87, // [87:121] is the sub-list for method output_type
+	53, // [53:87] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_api_proto_init() }
@@ -4281,15 +4581,28 @@ func file_setpoint_api_v1_api_proto_init() {
 	if File_setpoint_api_v1_api_proto != nil {
 		return
 	}
+	file_setpoint_api_v1_plan_proto_init()
 	file_setpoint_api_v1_views_proto_init()
-	file_setpoint_api_v1_api_proto_msgTypes[56].OneofWrappers = []any{}
+	file_setpoint_api_v1_api_proto_msgTypes[19].OneofWrappers = []any{
+		(*PlanCommand_RunJob)(nil),
+		(*PlanCommand_StopJob)(nil),
+		(*PlanCommand_StartJob)(nil),
+		(*PlanCommand_RestartJob)(nil),
+		(*PlanCommand_ScaleJob)(nil),
+		(*PlanCommand_RollbackJob)(nil),
+		(*PlanCommand_RemoveJob)(nil),
+		(*PlanCommand_SetAvailability)(nil),
+		(*PlanCommand_LabelNode)(nil),
+		(*PlanCommand_DecommissionNode)(nil),
+	}
+	file_setpoint_api_v1_api_proto_msgTypes[58].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   67,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -59,6 +59,8 @@ const (
 	// ApiServiceControlUpdateProcedure is the fully-qualified name of the ApiService's ControlUpdate
 	// RPC.
 	ApiServiceControlUpdateProcedure = "/setpoint.api.v1.ApiService/ControlUpdate"
+	// ApiServicePlanProcedure is the fully-qualified name of the ApiService's Plan RPC.
+	ApiServicePlanProcedure = "/setpoint.api.v1.ApiService/Plan"
 	// ApiServiceListTasksProcedure is the fully-qualified name of the ApiService's ListTasks RPC.
 	ApiServiceListTasksProcedure = "/setpoint.api.v1.ApiService/ListTasks"
 	// ApiServiceGetTaskProcedure is the fully-qualified name of the ApiService's GetTask RPC.
@@ -132,6 +134,8 @@ type ApiServiceClient interface {
 	RemoveJob(context.Context, *connect.Request[v1.RemoveJobRequest]) (*connect.Response[v1.RemoveJobResponse], error)
 	// Pauses, resumes or cancels a job's update. Role: operator.
 	ControlUpdate(context.Context, *connect.Request[v1.ControlUpdateRequest]) (*connect.Response[v1.JobResponse], error)
+	// Tries commands on a copy of the state, with the plugins' answers to it, and says what would follow. Nothing is done. Role: reader.
+	Plan(context.Context, *connect.Request[v1.PlanRequest]) (*connect.Response[v1.PlanResponse], error)
 	// In the order of their ids. Role: reader.
 	ListTasks(context.Context, *connect.Request[v1.ListTasksRequest]) (*connect.Response[v1.ListTasksResponse], error)
 	// Role: reader.
@@ -256,6 +260,13 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			httpClient,
 			baseURL+ApiServiceControlUpdateProcedure,
 			connect.WithSchema(apiServiceMethods.ByName("ControlUpdate")),
+			connect.WithClientOptions(opts...),
+		),
+		plan: connect.NewClient[v1.PlanRequest, v1.PlanResponse](
+			httpClient,
+			baseURL+ApiServicePlanProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("Plan")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
 		listTasks: connect.NewClient[v1.ListTasksRequest, v1.ListTasksResponse](
@@ -415,6 +426,7 @@ type apiServiceClient struct {
 	rollbackJob      *connect.Client[v1.RollbackJobRequest, v1.JobResponse]
 	removeJob        *connect.Client[v1.RemoveJobRequest, v1.RemoveJobResponse]
 	controlUpdate    *connect.Client[v1.ControlUpdateRequest, v1.JobResponse]
+	plan             *connect.Client[v1.PlanRequest, v1.PlanResponse]
 	listTasks        *connect.Client[v1.ListTasksRequest, v1.ListTasksResponse]
 	getTask          *connect.Client[v1.GetTaskRequest, v1.GetTaskResponse]
 	whyTask          *connect.Client[v1.WhyTaskRequest, v1.WhyTaskResponse]
@@ -492,6 +504,11 @@ func (c *apiServiceClient) RemoveJob(ctx context.Context, req *connect.Request[v
 // ControlUpdate calls setpoint.api.v1.ApiService.ControlUpdate.
 func (c *apiServiceClient) ControlUpdate(ctx context.Context, req *connect.Request[v1.ControlUpdateRequest]) (*connect.Response[v1.JobResponse], error) {
 	return c.controlUpdate.CallUnary(ctx, req)
+}
+
+// Plan calls setpoint.api.v1.ApiService.Plan.
+func (c *apiServiceClient) Plan(ctx context.Context, req *connect.Request[v1.PlanRequest]) (*connect.Response[v1.PlanResponse], error) {
+	return c.plan.CallUnary(ctx, req)
 }
 
 // ListTasks calls setpoint.api.v1.ApiService.ListTasks.
@@ -628,6 +645,8 @@ type ApiServiceHandler interface {
 	RemoveJob(context.Context, *connect.Request[v1.RemoveJobRequest]) (*connect.Response[v1.RemoveJobResponse], error)
 	// Pauses, resumes or cancels a job's update. Role: operator.
 	ControlUpdate(context.Context, *connect.Request[v1.ControlUpdateRequest]) (*connect.Response[v1.JobResponse], error)
+	// Tries commands on a copy of the state, with the plugins' answers to it, and says what would follow. Nothing is done. Role: reader.
+	Plan(context.Context, *connect.Request[v1.PlanRequest]) (*connect.Response[v1.PlanResponse], error)
 	// In the order of their ids. Role: reader.
 	ListTasks(context.Context, *connect.Request[v1.ListTasksRequest]) (*connect.Response[v1.ListTasksResponse], error)
 	// Role: reader.
@@ -748,6 +767,13 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		ApiServiceControlUpdateProcedure,
 		svc.ControlUpdate,
 		connect.WithSchema(apiServiceMethods.ByName("ControlUpdate")),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServicePlanHandler := connect.NewUnaryHandler(
+		ApiServicePlanProcedure,
+		svc.Plan,
+		connect.WithSchema(apiServiceMethods.ByName("Plan")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
 	apiServiceListTasksHandler := connect.NewUnaryHandler(
@@ -915,6 +941,8 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceRemoveJobHandler.ServeHTTP(w, r)
 		case ApiServiceControlUpdateProcedure:
 			apiServiceControlUpdateHandler.ServeHTTP(w, r)
+		case ApiServicePlanProcedure:
+			apiServicePlanHandler.ServeHTTP(w, r)
 		case ApiServiceListTasksProcedure:
 			apiServiceListTasksHandler.ServeHTTP(w, r)
 		case ApiServiceGetTaskProcedure:
@@ -1010,6 +1038,10 @@ func (UnimplementedApiServiceHandler) RemoveJob(context.Context, *connect.Reques
 
 func (UnimplementedApiServiceHandler) ControlUpdate(context.Context, *connect.Request[v1.ControlUpdateRequest]) (*connect.Response[v1.JobResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.ControlUpdate is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) Plan(context.Context, *connect.Request[v1.PlanRequest]) (*connect.Response[v1.PlanResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.Plan is not implemented"))
 }
 
 func (UnimplementedApiServiceHandler) ListTasks(context.Context, *connect.Request[v1.ListTasksRequest]) (*connect.Response[v1.ListTasksResponse], error) {
