@@ -19,6 +19,7 @@ func Changes(before, after *Config) []string {
 	differs("tls", before.TLS, after.TLS)
 	differs("store", before.Store, after.Store)
 	differs("heartbeat", before.Heartbeat, after.Heartbeat)
+	differs("replace", before.Replace, after.Replace)
 	differs("placement", before.Placement, after.Placement)
 	differs("limits", before.Limits, after.Limits)
 	return out

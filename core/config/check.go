@@ -31,6 +31,9 @@ func (r *reader) check() {
 	}
 	r.checkStore(c.Store)
 	r.checkHeartbeat(c.Heartbeat)
+	if c.Replace.NodesPer < 0 {
+		r.wrong("replace.nodes_per", "Negative duration", fmt.Sprintf("It is %s; it cannot be less than 0.", c.Replace.NodesPer))
+	}
 	r.oneOf("placement.strategy", string(c.Placement.Strategy), string(cluster.StrategySpread), string(cluster.StrategyBinpack))
 	r.atLeast("limits.turn_changes", int64(c.Limits.TurnChanges), 100)
 	for i := range c.Plugins {

@@ -20,6 +20,7 @@ type Config struct {
 	TLS       TLS
 	Store     Store
 	Heartbeat Heartbeat
+	Replace   Replace
 	Placement Placement
 	Limits    Limits
 	Plugins   []Plugin // by name; the built-in ones are there without being named
@@ -73,6 +74,11 @@ type Heartbeat struct {
 	Interval time.Duration // how often an agent is heard of; default 1 s
 	Silent   time.Duration // without a word for so long a node is silent; default two intervals
 	Grace    time.Duration // without a word for so long a node is down and its tasks are replaced; default three intervals
+}
+
+// Replace limits how fast the tasks of nodes that went down are replaced elsewhere.
+type Replace struct {
+	NodesPer time.Duration // those of at most one node in so long; 0, the default: of all at once
 }
 
 // Placement says how tasks are placed where jobs say nothing.

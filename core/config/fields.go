@@ -42,6 +42,7 @@ func (r *reader) fields() hcltext.Fields {
 				"silent_after": hcltext.Set(hcltext.Duration, &c.Heartbeat.Silent),
 				"grace":        hcltext.Set(hcltext.Duration, &c.Heartbeat.Grace),
 			}),
+			"replace":   r.section(attributes{"nodes_per": hcltext.Set(hcltext.Duration, &c.Replace.NodesPer)}),
 			"placement": r.section(attributes{"strategy": hcltext.Set(word, &c.Placement.Strategy)}),
 			"limits":    r.section(attributes{"turn_changes": hcltext.Set(hcltext.Int, &c.Limits.TurnChanges)}),
 			"plugin":    {Label: "name", Repeated: true, Read: r.plugin},

@@ -4,20 +4,21 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/setpointd/setpoint/core/monitor"
 	"github.com/setpointd/setpoint/core/reconcile"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
 // Config is what an engine is started with.
 type Config struct {
-	ClusterID  string
-	Plugins    []string         // names of the plugins that are configured; until one has described itself it may be a filter, and nothing is placed
-	Heartbeat  time.Duration    // period in which something is to be heard of a node
-	Silent     time.Duration    // without a word for so long, a node is silent; 0: two periods
-	Down       time.Duration    // without a word for so long, a node is down; 0: three periods
-	Strategy   cluster.Strategy // for jobs that say nothing; "": spread
-	MaxChanges int              // of one turn, about; 0: 5,000
+	ClusterID string
+	Plugins   []string      // names of the plugins that are configured; until one has described itself it may be a filter, and nothing is placed
+	Heartbeat time.Duration // period in which something is to be heard of a node
+	Silent    time.Duration // without a word for so long, a node is silent; 0: two periods
+	Down      time.Duration // without a word for so long, a node is down; 0: three periods
+
+	ReplaceEvery time.Duration    // the tasks of at most one node that went down are replaced in so long; 0: of all at once
+	Strategy     cluster.Strategy // for jobs that say nothing; "": spread
+	MaxChanges   int              // of one turn, about; 0: 4,000
 }
 
 func (c Config) withDefaults() Config {
@@ -63,7 +64,6 @@ type Engine struct {
 	noRoom  map[string]bool          // jobs of which some slot cannot move for want of room
 
 	agents    map[cluster.NodeID]*agent
-	silence   *monitor.Silence
 	monitorAt time.Duration // engine time at which to look at all nodes again
 	lookNow   bool          // something was heard that may change a node's state
 	still     bool          // nodes keep their states: this is a copy, on which something is tried

@@ -117,10 +117,9 @@ func (e *Engine) monitor(now cluster.Time) time.Duration {
 		return e.monitorAt - now.Engine
 	}
 	e.lookNow = false
-	limits := monitor.Limits{Silent: e.cfg.Silent, Down: e.cfg.Down, Few: 3}
-	r := monitor.Nodes(e.hearings(), e.silence, limits, now)
+	limits := monitor.Limits{Silent: e.cfg.Silent, Down: e.cfg.Down, Few: 3, ReplaceEvery: e.cfg.ReplaceEvery}
+	r := monitor.Nodes(e.hearings(), limits, now)
 	e.applyAll(cluster.AuthorMonitor, r.Changes)
-	e.silence = r.Silence
 	for _, id := range r.Regrace {
 		e.agents[id].grace = now
 	}

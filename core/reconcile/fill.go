@@ -102,12 +102,16 @@ func (d *decision) giveUpUnseen(s *slot) {
 
 // waitForLost says why a slot whose task is lost does not get another one.
 func (d *decision) waitForLost(s *slot, t *task) {
-	clears := "the node comes back, or is declared gone"
-	if d.spec.OnLost != cluster.LostWait {
+	who, clears := "the job waits before it replaces it", "the node comes back, or is declared gone"
+	switch {
+	case d.spec.OnLost == cluster.LostWait:
+	case d.now.Sub(t.node.Status.Since) >= d.spec.LostAfter:
+		who, clears = "nodes that went down are replaced one after another", "the node comes back, or it is its turn"
+	default:
 		clears = fmt.Sprintf("the node comes back, or has been down for %s", d.spec.LostAfter)
 	}
 	d.stallSlot(s.ID(), cluster.Stall{
-		Code: cluster.CodeNodeDown, Message: fmt.Sprintf("task %s is lost with node %s, and the job waits before it replaces it", t.ID, t.node.Spec.Name), Clears: clears,
+		Code: cluster.CodeNodeDown, Message: fmt.Sprintf("task %s is lost with node %s, and %s", t.ID, t.node.Spec.Name, who), Clears: clears,
 	})
 }
 

@@ -97,7 +97,7 @@ func judgeTask(v View, t *cluster.Task, spec *cluster.JobSpec, now cluster.Time,
 	case cluster.OK:
 	}
 	if out.lost && spec.OnLost != cluster.LostWait {
-		left := spec.LostAfter - now.Sub(n.Status.Since)
+		left := max(spec.LostAfter-now.Sub(n.Status.Since), n.Status.Replace.Sub(now))
 		out.open = left <= 0
 		wake(left)
 	}

@@ -133,3 +133,19 @@ func TestTheReplacementIsLostToo(t *testing.T) {
 	s.decide()
 	s.want("")
 }
+
+func TestALostTaskWaitsForTheTurnOfItsNode(t *testing.T) {
+	s := upScene(t, 2, 1, nil)
+	n := s.Node(s.of("1").Placement.Node)
+	n.Status = cluster.NodeStatus{State: cluster.NodeDown, Since: s.now, Replace: s.now.Add(10 * time.Second)}
+	s.decide()
+	s.want("")
+	s.wantStall("1", cluster.CodeNodeDown)
+	text := "task " + string(s.of("1").ID) + " is lost with node " + string(n.ID) + ", and nodes that went down are replaced one after another"
+	if got := s.message("1", cluster.CodeNodeDown); got != text || s.last.Wake != 10*time.Second {
+		t.Errorf("says %q and wakes in %s, want %q and 10s", got, s.last.Wake, text)
+	}
+	s.pass(10 * time.Second)
+	s.decide()
+	s.want("new 1")
+}

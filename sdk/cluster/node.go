@@ -67,8 +67,10 @@ type NodeDescription struct {
 
 // NodeStatus is what the monitor infers about a node.
 type NodeStatus struct {
-	State NodeState
-	Since Time
+	State   NodeState
+	Since   Time // of the state
+	Replace Time // of the last time that it went down: no earlier are its tasks replaced elsewhere
+	Massed  bool // it was silent when a mass silence began that is not over
 }
 
 // DrainState says how far a drain has come.

@@ -99,12 +99,14 @@ func NodeDescriptionFromProto(p *setpointv1.NodeDescription) cluster.NodeDescrip
 
 // NodeStatusToProto returns the message of s.
 func NodeStatusToProto(s cluster.NodeStatus) *setpointv1.NodeStatus {
-	return &setpointv1.NodeStatus{State: string(s.State), Since: TimeToProto(s.Since)}
+	return &setpointv1.NodeStatus{State: string(s.State), Since: TimeToProto(s.Since), Replace: TimeToProto(s.Replace), Massed: s.Massed}
 }
 
 // NodeStatusFromProto returns the status that p says.
 func NodeStatusFromProto(p *setpointv1.NodeStatus) cluster.NodeStatus {
-	return cluster.NodeStatus{State: cluster.NodeState(p.GetState()), Since: TimeFromProto(p.GetSince())}
+	return cluster.NodeStatus{
+		State: cluster.NodeState(p.GetState()), Since: TimeFromProto(p.GetSince()), Replace: TimeFromProto(p.GetReplace()), Massed: p.GetMassed(),
+	}
 }
 
 // DrainStatusToProto returns the message of s.

@@ -28,6 +28,9 @@ heartbeat {
   silent_after = "25s"
   grace        = "1m"
 }
+replace {
+  nodes_per = "5s"
+}
 placement {
   strategy = "binpack"
 }

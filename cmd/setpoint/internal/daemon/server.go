@@ -99,7 +99,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	s.commits = &committer{journal: store.Journal{Backend: s.backend}, log: log.Named("store"), stop: s.stopping, retry: retryAfter}
 	s.engine = engine.New(engine.Config{
 		ClusterID: state.ClusterID, Plugins: pluginNames(cfg), Heartbeat: cfg.Heartbeat.Interval, Silent: cfg.Heartbeat.Silent, Down: cfg.Heartbeat.Grace,
-		Strategy: cfg.Placement.Strategy, MaxChanges: min(cfg.Limits.TurnChanges, s.backend.Limits().Changes*2/5),
+		ReplaceEvery: cfg.Replace.NodesPer, Strategy: cfg.Placement.Strategy, MaxChanges: min(cfg.Limits.TurnChanges, s.backend.Limits().Changes*2/5),
 	}, state, s.clock.Now())
 	s.host = pluginhost.New(pluginhost.Config{
 		Logger: log.Named("plugin"), Launcher: s.launcher, Version: s.opts.Version, ClusterID: state.ClusterID, Engine: s.engine, Plugins: hostPlugins(cfg),

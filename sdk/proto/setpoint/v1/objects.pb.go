@@ -425,6 +425,8 @@ type NodeStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	Since         *Time                  `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	Replace       *Time                  `protobuf:"bytes,3,opt,name=replace,proto3" json:"replace,omitempty"`
+	Massed        bool                   `protobuf:"varint,4,opt,name=massed,proto3" json:"massed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -471,6 +473,20 @@ func (x *NodeStatus) GetSince() *Time {
 		return x.Since
 	}
 	return nil
+}
+
+func (x *NodeStatus) GetReplace() *Time {
+	if x != nil {
+		return x.Replace
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetMassed() bool {
+	if x != nil {
+		return x.Massed
+	}
+	return false
 }
 
 type DrainStatus struct {
@@ -2903,11 +2919,13 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\aversion\x18\b \x01(\tR\aversion\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"K\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x90\x01\n" +
 	"\n" +
 	"NodeStatus\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12'\n" +
-	"\x05since\x18\x02 \x01(\v2\x11.setpoint.v1.TimeR\x05since\"t\n" +
+	"\x05since\x18\x02 \x01(\v2\x11.setpoint.v1.TimeR\x05since\x12+\n" +
+	"\areplace\x18\x03 \x01(\v2\x11.setpoint.v1.TimeR\areplace\x12\x16\n" +
+	"\x06massed\x18\x04 \x01(\bR\x06massed\"t\n" +
 	"\vDrainStatus\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12'\n" +
 	"\x05since\x18\x02 \x01(\v2\x11.setpoint.v1.TimeR\x05since\x12\x12\n" +
@@ -3214,57 +3232,58 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	35, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
 	1,  // 9: setpoint.v1.NodeDescription.capacity:type_name -> setpoint.v1.Resources
 	0,  // 10: setpoint.v1.NodeStatus.since:type_name -> setpoint.v1.Time
-	0,  // 11: setpoint.v1.DrainStatus.since:type_name -> setpoint.v1.Time
-	0,  // 12: setpoint.v1.Job.created:type_name -> setpoint.v1.Time
-	8,  // 13: setpoint.v1.Job.control:type_name -> setpoint.v1.JobControl
-	21, // 14: setpoint.v1.Job.update:type_name -> setpoint.v1.Update
-	10, // 15: setpoint.v1.JobControl.spec:type_name -> setpoint.v1.JobSpec
-	0,  // 16: setpoint.v1.JobControl.changed:type_name -> setpoint.v1.Time
-	9,  // 17: setpoint.v1.JobControl.versions:type_name -> setpoint.v1.JobVersion
-	0,  // 18: setpoint.v1.JobVersion.created:type_name -> setpoint.v1.Time
-	10, // 19: setpoint.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	36, // 20: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
-	11, // 21: setpoint.v1.JobSpec.plugins:type_name -> setpoint.v1.PluginSettings
-	12, // 22: setpoint.v1.JobSpec.max_unavailable:type_name -> setpoint.v1.Amount
-	13, // 23: setpoint.v1.JobSpec.spread:type_name -> setpoint.v1.Spread
-	15, // 24: setpoint.v1.JobSpec.task:type_name -> setpoint.v1.TaskSpec
-	19, // 25: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
-	20, // 26: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
-	14, // 27: setpoint.v1.Spread.targets:type_name -> setpoint.v1.SpreadTarget
-	37, // 28: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
-	38, // 29: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
-	1,  // 30: setpoint.v1.TaskSpec.resources:type_name -> setpoint.v1.Resources
-	16, // 31: setpoint.v1.TaskSpec.ports:type_name -> setpoint.v1.Port
-	17, // 32: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
-	18, // 33: setpoint.v1.TaskSpec.health:type_name -> setpoint.v1.HealthSpec
-	0,  // 34: setpoint.v1.Update.started:type_name -> setpoint.v1.Time
-	0,  // 35: setpoint.v1.Update.since:type_name -> setpoint.v1.Time
-	0,  // 36: setpoint.v1.Update.last_up:type_name -> setpoint.v1.Time
-	0,  // 37: setpoint.v1.Slot.restarts:type_name -> setpoint.v1.Time
-	0,  // 38: setpoint.v1.Slot.not_up_since:type_name -> setpoint.v1.Time
-	0,  // 39: setpoint.v1.Slot.up_since:type_name -> setpoint.v1.Time
-	0,  // 40: setpoint.v1.Task.created:type_name -> setpoint.v1.Time
-	24, // 41: setpoint.v1.Task.reserve:type_name -> setpoint.v1.Reserve
-	25, // 42: setpoint.v1.Task.desired:type_name -> setpoint.v1.Desired
-	26, // 43: setpoint.v1.Task.placement:type_name -> setpoint.v1.Placement
-	28, // 44: setpoint.v1.Task.observed:type_name -> setpoint.v1.Observed
-	29, // 45: setpoint.v1.Task.condition:type_name -> setpoint.v1.Condition
-	1,  // 46: setpoint.v1.Reserve.resources:type_name -> setpoint.v1.Resources
-	16, // 47: setpoint.v1.Reserve.ports:type_name -> setpoint.v1.Port
-	0,  // 48: setpoint.v1.Desired.since:type_name -> setpoint.v1.Time
-	0,  // 49: setpoint.v1.Placement.since:type_name -> setpoint.v1.Time
-	27, // 50: setpoint.v1.Placement.ports:type_name -> setpoint.v1.PortGrant
-	0,  // 51: setpoint.v1.Observed.at:type_name -> setpoint.v1.Time
-	0,  // 52: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
-	0,  // 53: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
-	0,  // 54: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
-	31, // 55: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
-	32, // 56: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	0,  // 11: setpoint.v1.NodeStatus.replace:type_name -> setpoint.v1.Time
+	0,  // 12: setpoint.v1.DrainStatus.since:type_name -> setpoint.v1.Time
+	0,  // 13: setpoint.v1.Job.created:type_name -> setpoint.v1.Time
+	8,  // 14: setpoint.v1.Job.control:type_name -> setpoint.v1.JobControl
+	21, // 15: setpoint.v1.Job.update:type_name -> setpoint.v1.Update
+	10, // 16: setpoint.v1.JobControl.spec:type_name -> setpoint.v1.JobSpec
+	0,  // 17: setpoint.v1.JobControl.changed:type_name -> setpoint.v1.Time
+	9,  // 18: setpoint.v1.JobControl.versions:type_name -> setpoint.v1.JobVersion
+	0,  // 19: setpoint.v1.JobVersion.created:type_name -> setpoint.v1.Time
+	10, // 20: setpoint.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
+	36, // 21: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
+	11, // 22: setpoint.v1.JobSpec.plugins:type_name -> setpoint.v1.PluginSettings
+	12, // 23: setpoint.v1.JobSpec.max_unavailable:type_name -> setpoint.v1.Amount
+	13, // 24: setpoint.v1.JobSpec.spread:type_name -> setpoint.v1.Spread
+	15, // 25: setpoint.v1.JobSpec.task:type_name -> setpoint.v1.TaskSpec
+	19, // 26: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
+	20, // 27: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
+	14, // 28: setpoint.v1.Spread.targets:type_name -> setpoint.v1.SpreadTarget
+	37, // 29: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
+	38, // 30: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
+	1,  // 31: setpoint.v1.TaskSpec.resources:type_name -> setpoint.v1.Resources
+	16, // 32: setpoint.v1.TaskSpec.ports:type_name -> setpoint.v1.Port
+	17, // 33: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
+	18, // 34: setpoint.v1.TaskSpec.health:type_name -> setpoint.v1.HealthSpec
+	0,  // 35: setpoint.v1.Update.started:type_name -> setpoint.v1.Time
+	0,  // 36: setpoint.v1.Update.since:type_name -> setpoint.v1.Time
+	0,  // 37: setpoint.v1.Update.last_up:type_name -> setpoint.v1.Time
+	0,  // 38: setpoint.v1.Slot.restarts:type_name -> setpoint.v1.Time
+	0,  // 39: setpoint.v1.Slot.not_up_since:type_name -> setpoint.v1.Time
+	0,  // 40: setpoint.v1.Slot.up_since:type_name -> setpoint.v1.Time
+	0,  // 41: setpoint.v1.Task.created:type_name -> setpoint.v1.Time
+	24, // 42: setpoint.v1.Task.reserve:type_name -> setpoint.v1.Reserve
+	25, // 43: setpoint.v1.Task.desired:type_name -> setpoint.v1.Desired
+	26, // 44: setpoint.v1.Task.placement:type_name -> setpoint.v1.Placement
+	28, // 45: setpoint.v1.Task.observed:type_name -> setpoint.v1.Observed
+	29, // 46: setpoint.v1.Task.condition:type_name -> setpoint.v1.Condition
+	1,  // 47: setpoint.v1.Reserve.resources:type_name -> setpoint.v1.Resources
+	16, // 48: setpoint.v1.Reserve.ports:type_name -> setpoint.v1.Port
+	0,  // 49: setpoint.v1.Desired.since:type_name -> setpoint.v1.Time
+	0,  // 50: setpoint.v1.Placement.since:type_name -> setpoint.v1.Time
+	27, // 51: setpoint.v1.Placement.ports:type_name -> setpoint.v1.PortGrant
+	0,  // 52: setpoint.v1.Observed.at:type_name -> setpoint.v1.Time
+	0,  // 53: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
+	0,  // 54: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
+	0,  // 55: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
+	31, // 56: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
+	32, // 57: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_v1_objects_proto_init() }
