@@ -92,25 +92,75 @@ func (e *Engine) place(now cluster.Time) {
 		clear(g.changed)
 	}
 	clear(e.changedNodes)
-	try = e.withinTurn(try)
-	if len(try) == 0 {
-		e.recount(stalled, nil)
-		return
-	}
-	r := place.Place(c, try)
-	for _, s := range r.Stalled {
-		e.groups[s.Key].stands = &s.Standing
-		stalled[s.Key] = true
-	}
+	e.recount(stalled, e.placeAll(try, stalled, now))
+}
+
+// placeAll places groups until the turn is full, those of higher priority first, and returns the nodes that took a task. Only what is placed fills a turn: what
+// no node can take keeps nothing that comes after it from being tried.
+func (e *Engine) placeAll(try []place.Group, stalled map[string]bool, now cluster.Time) []int {
+	slices.SortStableFunc(try, func(a, b place.Group) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Tasks[0].CreatedRev, b.Tasks[0].CreatedRev))
+	})
 	var taken []int
-	for _, p := range r.Placements {
-		e.apply(cluster.AuthorPlace, cluster.SetPlacement{Task: p.Task, Placement: cluster.Placement{
-			Node: e.byIndex[p.Node], Since: now, Ports: p.Ports,
-		}})
-		taken = append(taken, p.Node)
+	for room := e.cfg.MaxChanges; len(try) > 0; {
+		if room <= 0 {
+			e.nextTurn(try)
+			break
+		}
+		part, cut := e.within(try, room)
+		try = try[len(part):]
+		r := place.Place(e.cluster(), part)
+		stands := map[string]bool{}
+		for _, s := range r.Stalled {
+			e.groups[s.Key].stands = &s.Standing
+			stalled[s.Key], stands[s.Key] = true, true
+		}
+		for _, p := range r.Placements {
+			e.apply(cluster.AuthorPlace, cluster.SetPlacement{Task: p.Task, Placement: cluster.Placement{
+				Node: e.byIndex[p.Node], Since: now, Ports: p.Ports,
+			}})
+			taken = append(taken, p.Node)
+		}
+		room -= len(r.Placements)
+		if last := part[len(part)-1:]; cut && !stands[last[0].Key] {
+			e.nextTurn(last)
+		}
 	}
 	slices.Sort(taken)
-	e.recount(stalled, slices.Compact(taken))
+	return slices.Compact(taken)
+}
+
+// within returns the groups of which a turn with that much room can place every task; at least one, which is cut down to the room if it has more. What is kept
+// room for comes first then: the rest of a group waits for the same as its beginning.
+func (e *Engine) within(try []place.Group, room int) (first []place.Group, cut bool) {
+	for i := range try {
+		n := len(try[i].Tasks)
+		if n > room && i > 0 {
+			return try[:i], false
+		}
+		if n > room {
+			kept := func(t *cluster.Task) int {
+				if e.claims[t.Job+"/"+string(t.Slot)] != nil {
+					return 0
+				}
+				return 1
+			}
+			slices.SortStableFunc(try[i].Tasks, func(a, b *cluster.Task) int { return cmp.Compare(kept(a), kept(b)) })
+			try[i].Tasks = try[i].Tasks[:room]
+			return try[:i+1], true
+		}
+		room -= n
+	}
+	return try, false
+}
+
+// nextTurn leaves groups to the next turn.
+func (e *Engine) nextTurn(groups []place.Group) {
+	for _, g := range groups {
+		if left := e.groups[g.Key]; left != nil {
+			left.dirty, e.more = true, true
+		}
+	}
 }
 
 // recount records why groups stall, and looks again at nodes on which there is less room now: others that wait may be kept from them by another reason than
@@ -143,29 +193,6 @@ func (e *Engine) awaitsVerdict(job string) bool {
 		}
 	}
 	return false
-}
-
-// withinTurn leaves out what a turn cannot write, those of lower priority first; they are tried again in the next.
-func (e *Engine) withinTurn(try []place.Group) []place.Group {
-	room := e.cfg.MaxChanges
-	slices.SortStableFunc(try, func(a, b place.Group) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Tasks[0].CreatedRev, b.Tasks[0].CreatedRev))
-	})
-	for i := range try {
-		if len(try[i].Tasks) > room {
-			try[i].Tasks = try[i].Tasks[:room]
-		}
-		if room -= len(try[i].Tasks); room <= 0 {
-			for _, g := range try[i:] {
-				e.groups[g.Key].dirty, e.more = true, true
-			}
-			if len(try[i].Tasks) == 0 {
-				return try[:i]
-			}
-			return try[:i+1]
-		}
-	}
-	return try
 }
 
 // worthTrying reports whether the group should be placed now. If only some nodes changed, they alone are looked at.

@@ -27,8 +27,9 @@ type Clock interface {
 
 // Limits of what waits to be taken, and of what one turn takes.
 const (
-	queueLimit = 16384
-	batchLimit = 2048
+	queueLimit  = 16384
+	batchLimit  = 2048
+	batchWeight = 4096 // records that the inputs of a turn write by themselves, about
 )
 
 // queue is what waits to be taken.
@@ -135,15 +136,51 @@ func (e *Engine) Run(ctx context.Context, clock Clock, log Committer, ports Port
 const idle = time.Minute
 
 func (e *Engine) drainQueue(batch []Input) []Input {
-	for len(batch) < batchLimit {
+	weight := 0
+	for _, in := range batch {
+		weight += weigh(in)
+	}
+	for len(batch) < batchLimit && weight < batchWeight {
 		select {
 		case in := <-e.queue.in:
 			batch = append(batch, in)
+			weight += weigh(in)
 		default:
 			return batch
 		}
 	}
 	return batch
+}
+
+// weigh returns about how many records of usual size an input writes. A large job weighs as many of them.
+func weigh(in Input) int {
+	switch in := in.(type) {
+	case AgentReports:
+		return 1 + len(in.Tasks)
+	case command:
+		if run, ok := in.op.(RunJob); ok {
+			return 1 + sizeOf(&run.Spec.Task)/kilobyte
+		}
+	}
+	return 1
+}
+
+// kilobyte is about how much a record of usual size takes.
+const kilobyte = 1024
+
+// sizeOf returns how many bytes of a task section are the user's.
+func sizeOf(t *cluster.TaskSpec) int {
+	n := 0
+	for _, c := range t.Command {
+		n += len(c)
+	}
+	for k, v := range t.Env {
+		n += len(k) + len(v)
+	}
+	for k, v := range t.Config {
+		n += len(k) + len(v)
+	}
+	return n
 }
 
 func (e *Engine) commit(ctx context.Context, log Committer, out Output) error {

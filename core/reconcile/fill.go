@@ -48,7 +48,7 @@ func (d *decision) fill(s *slot, u *cluster.Update) {
 	if s.status == held && s.why != nil && s.was != nil && !s.Done && (!s.hasPlaced() || d.stale(s)) {
 		d.stallSlot(s.ID(), *s.why)
 	}
-	if s.status != wanted || s.Done || s.made != "" || s.hasLive() || d.queue(s) {
+	if s.status != wanted || s.Done || s.later || s.made != "" || s.hasLive() || d.queue(s) {
 		return
 	}
 	for _, t := range s.tasks {

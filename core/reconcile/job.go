@@ -137,6 +137,11 @@ func (d *decision) end(s *slot) {
 	if d.job.Control.Stopped {
 		to, grace, reason = cluster.DesiredShutdown, d.job.Control.StopGrace, "the job was stopped"
 	}
+	if len(d.Changes) >= 2*maxChanges {
+		d.wakeIn(1) // the next turn goes on
+		s.keep, s.next, s.up = nil, nil, false
+		return
+	}
 	alive := false
 	for _, t := range s.tasks {
 		if t.dead && to == cluster.DesiredRemove {
@@ -184,7 +189,11 @@ func (d *decision) write(update cluster.Update) {
 			continue
 		}
 		d.cutHistory(s)
-		if s.was == nil || !sameSlot(s.was, s.Slot) {
+		switch {
+		case s.was != nil && sameSlot(s.was, s.Slot):
+		case len(d.Changes) >= 2*maxChanges && s.canWait():
+			d.wakeIn(1)
+		default:
 			d.add(cluster.PutSlot{Slot: s.Slot})
 		}
 	}
@@ -201,6 +210,9 @@ func (d *decision) cutHistory(s *slot) {
 	var needed *task
 	if !s.hasLive() && s.made == "" {
 		needed = lastEnded(s)
+	}
+	if len(d.Changes) >= 2*maxChanges {
+		return // some later decision does
 	}
 	dead := 0
 	for i := len(s.tasks) - 1; i >= 0; i-- {
@@ -219,6 +231,7 @@ func leftovers(v View, name string, now cluster.Time) Result {
 	var r Result
 	for _, s := range v.Slots(name) {
 		if len(r.Changes) >= maxChanges {
+			r.wakeIn(1)
 			break
 		}
 		r.add(cluster.RemoveSlot{Job: name, Key: s.Key})

@@ -46,6 +46,7 @@ type slot struct {
 	next          *task // the standing replacement of a start-first move of keep
 	up            bool
 	made          cluster.TaskID // the task that was created in this decision; "": none
+	later         bool           // it takes the newest version in a later turn, and starts nothing before
 	queued        bool           // it waits until fewer slots of the job have a task
 }
 
@@ -81,6 +82,13 @@ func (s *slot) hasPlaced() bool {
 // holdsPlace reports whether the slot holds a place of its job's update: it was moved, and its new task is not up yet or is watched.
 func (s *slot) holdsPlace() bool {
 	return s.MovedBy == cluster.MovedByUpdate || s.MovedBy == cluster.MovedByMonitor
+}
+
+// canWait reports whether what changed of the slot can be decided again in the next turn just as well: nothing else that this decision does goes with it.
+func (s *slot) canWait() bool {
+	return s.was != nil && s.made == "" && !slices.ContainsFunc(s.tasks, func(t *task) bool { return t.told }) &&
+		s.Unwanted == s.was.Unwanted && s.MovedBy == s.was.MovedBy && s.MovedIn == s.was.MovedIn && s.Counted == s.was.Counted &&
+		s.EverUp == s.was.EverUp && s.Done == s.was.Done && s.Failed == s.was.Failed && s.Claim == s.was.Claim
 }
 
 // pinned reports whether the slot is limited to one node.

@@ -13,6 +13,10 @@ func (d *decision) gather() {
 	var have []*cluster.Slot
 	for _, s := range d.View.Slots(d.job.Name) {
 		if s.Created < d.job.CreatedRev { // of a removed job of this name
+			if len(d.Changes) >= maxChanges {
+				d.wakeIn(1)
+				continue
+			}
 			d.add(cluster.RemoveSlot{Job: s.Job, Key: s.Key})
 			continue
 		}
@@ -155,7 +159,8 @@ func unusable(n *cluster.Node) *cluster.Stall {
 	return &cluster.Stall{Code: cluster.CodeNodePaused, Message: "node " + name + " is paused", Clears: name + " is activated"}
 }
 
-// mark chooses which numbered slots are wanted. Scaling down marks slots once, those not up first, then the highest; only scaling up takes a mark back.
+// mark chooses which numbered slots are wanted. Scaling down marks slots once, those not up first, then the highest; only scaling up takes a mark back. What
+// is too much for one decision is held until its turn comes.
 func (d *decision) mark() {
 	if !d.spec.Numbered() || d.job.Control.Stopped {
 		return
@@ -170,7 +175,12 @@ func (d *decision) mark() {
 		slices.SortStableFunc(in, func(a, b *slot) int {
 			return cmp.Or(cmp.Compare(worth(a), worth(b)), -compareNumbers(a.Key, b.Key))
 		})
-		for _, s := range in[:surplus] {
+		for i, s := range in[:surplus] {
+			if i >= maxChanges {
+				s.status = held
+				d.wakeIn(1)
+				continue
+			}
 			s.Unwanted, s.status = true, unwanted
 		}
 		return

@@ -97,6 +97,7 @@ func (d *decision) updateWishes(u *cluster.Update) []move {
 		return nil
 	}
 	var out []move
+	renewed := 0
 	for _, s := range d.slots {
 		switch {
 		case s.Slot == nil || s.status != wanted || !d.stale(s):
@@ -105,7 +106,11 @@ func (d *decision) updateWishes(u *cluster.Update) []move {
 				slot: s, cause: cluster.CauseUpdate, by: cluster.SourceCore, grace: -1,
 				reason: fmt.Sprintf("update to version %d", d.job.Control.Version),
 			})
+		case renewed >= maxChanges/2:
+			s.later = true
+			d.wakeIn(1)
 		default:
+			renewed++
 			d.renew(s)
 		}
 	}

@@ -74,9 +74,10 @@ type Limits struct {
 	Key     int // bytes of one key
 }
 
-// DefaultLimits are those of the bolt and mem backends: as many changes as a turn may decide, and a record that is written in about 0.1 s.
+// DefaultLimits are those of the bolt and mem backends: many times what a turn aims at, since a turn that is too large ends the engine. Decisions are cut to
+// thousands of changes; what is not cut is what one record holds, and what a turn says of all that waits.
 func DefaultLimits() Limits {
-	return Limits{Changes: 10_000, Bytes: 8 << 20, Key: 1024}
+	return Limits{Changes: 50_000, Bytes: 32 << 20, Key: 1024}
 }
 
 // Stats describes a backend at one moment. A backend leaves at zero what it does not have.
