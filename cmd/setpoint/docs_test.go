@@ -132,6 +132,8 @@ func checkTyped(words []string) string {
 	for _, word := range rest {
 		name, _, _ := strings.Cut(strings.TrimRight(word, ".,:)`"), "=")
 		switch {
+		case word == "--": // what follows is another program's
+			return ""
 		case strings.HasPrefix(name, "--"):
 			if flag(cmd, name[2:]) == nil {
 				return "no flag " + name
