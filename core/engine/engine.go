@@ -66,6 +66,8 @@ type Engine struct {
 	agents    map[cluster.NodeID]*agent
 	monitorAt time.Duration // engine time at which to look at all nodes again
 	lookNow   bool          // something was heard that may change a node's state
+	started   cluster.Time  // when New was called
+	recorder  *Recorder     // nil: nothing is recorded
 	still     bool          // nodes keep their states: this is a copy, on which something is tried
 
 	plugins     map[string]*pluginState
@@ -94,8 +96,15 @@ type agent struct {
 // New returns an engine that continues from a state, which it takes over. now is the moment of the start: engine time goes on from the state's.
 func New(cfg Config, st *State, now cluster.Time) *Engine {
 	e := blank(cfg, st)
+	e.started = now
 	e.load(now)
 	return e
+}
+
+// Record has a recorder write down what the engine is given and decides. It is called before the first Step.
+func (e *Engine) Record(r *Recorder, program string) {
+	r.Begin(program, e.cfg, e.work, e.started)
+	e.recorder = r
 }
 
 // blank returns an engine that has not looked at the state yet.

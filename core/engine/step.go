@@ -23,7 +23,11 @@ func (e *Engine) Step(inputs []Input, now cluster.Time) Output {
 	wake = sooner(wake, e.reconcile(now))
 	e.place(now)
 	wake = sooner(wake, e.drains(now))
-	return e.finish(wake)
+	out := e.finish(wake)
+	if e.recorder != nil {
+		e.recorder.Stepped(inputs, now, out)
+	}
+	return out
 }
 
 func (e *Engine) begin(now cluster.Time) {
