@@ -84,7 +84,6 @@ func (s slots) Slots(_ context.Context, req sdk.SlotsRequest) (sdk.SlotsResponse
 
 // adding is a filter that adds to its configuration where it should replace it.
 type adding struct {
-	needs
 	mu     sync.Mutex
 	labels []string
 }
