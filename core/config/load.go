@@ -96,7 +96,7 @@ func Load(paths ...string) (*Config, hcl.Diagnostics) {
 }
 
 func unreadable(err error) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Cannot read the configuration", Detail: capital(err.Error()) + "."}
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Cannot read the configuration", Detail: err.Error() + "."}
 }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -193,6 +193,18 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+func TestFilesAreCalledByTheirNames(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("empty.d", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"missing.hcl": "stat missing.hcl:", "empty.d": "empty.d has no file"} {
+		if c, diags := Load(path); !strings.Contains(written(t, c, diags), want) {
+			t.Errorf("%s: got %q, want %q", path, written(t, c, diags), want)
+		}
+	}
+}
+
 func TestProblem(t *testing.T) {
 	c := mustLoad(t, "testdata/other.hcl")
 	if got := written(t, c, c.Problem("listen.api", "Address in use", "Somebody else listens there.")); !strings.Contains(got, `other.hcl line 11, in listen:`) {

@@ -80,8 +80,14 @@ func (e *Engine) labelNode(op LabelNode) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if problems := cluster.ValidateLabels(op.Set); len(problems) > 0 {
+		return nil, &OpError{Kind: Invalid, Message: "the labels are not valid", Problems: problems}
+	}
 	spec := n.Spec
 	spec.Labels = relabelled(spec.Labels, op.Set, op.Remove)
+	if len(spec.Labels) > max(cluster.MaxLabels, len(n.Spec.Labels)) {
+		return nil, refused("remove what is not needed", "node %s would have %d labels; the limit is %d", n.Spec.Name, len(spec.Labels), cluster.MaxLabels)
+	}
 	if maps.Equal(spec.Labels, n.Spec.Labels) {
 		return NodeResult{Node: n}, nil
 	}

@@ -152,6 +152,13 @@ func (c *checker) parallelism(s *JobSpec) {
 	}
 }
 
+// ValidateLabels returns what is wrong with labels, which are those of a node or a job; nothing if all is well.
+func ValidateLabels(labels map[string]string) []Problem {
+	var c checker
+	c.labels("labels", labels)
+	return c.problems
+}
+
 func (c *checker) labels(path string, labels map[string]string) {
 	if len(labels) > MaxLabels {
 		c.add(path, "Too many labels", "There are %d; the limit is %d.", len(labels), MaxLabels)

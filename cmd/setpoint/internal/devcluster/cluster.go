@@ -142,7 +142,7 @@ func (c *Cluster) Joined() error {
 // says which.
 func (c *Cluster) Stop(ctx context.Context, grace time.Duration) error {
 	entries, err := os.ReadDir(c.opts.Dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	errs := make([]error, len(entries))

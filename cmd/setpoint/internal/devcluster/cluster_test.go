@@ -137,6 +137,14 @@ func signalled(t *testing.T, dir, name string, want os.Signal) {
 	}
 }
 
+func TestClusterWithoutNodes(t *testing.T) {
+	opts := options(t)
+	opts.Dir = filepath.Join(opts.Dir, "agents")
+	if err := start(t, opts).Stop(t.Context(), time.Second); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
 func TestAgentThatFails(t *testing.T) {
 	opts := options(t, "n1")
 	opts.Nodes[0].Args = []string{"--label", "broken=yes"}
