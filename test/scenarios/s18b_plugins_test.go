@@ -313,6 +313,7 @@ func Test18GSecrets(t *testing.T) {
 	if d := inspectPlugin(t, c, "constraint"); len(d.Sandbox) < 4 {
 		t.Errorf("in force is %q", d.Sandbox)
 	}
+	c.Until(bench.Soon, "it is sampled", func() (bool, any) { return c.Sampler.Samples() > 0, nil })
 }
 
 // A plugin that does not end is killed at the limit, and the server ends in time.
