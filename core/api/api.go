@@ -85,6 +85,7 @@ type Options struct {
 	Started time.Time
 	Now     func() time.Time // nil: time.Now
 	Ready   func() error     // why the server is not ready; nil function or nil: it is
+	Full    func() bool      // whether the store has no space, so that nothing can change; nil: it always has
 }
 
 // API answers what people and programs ask.
@@ -103,6 +104,9 @@ func New(opts Options) (*API, error) {
 	}
 	if opts.Ready == nil {
 		opts.Ready = func() error { return nil }
+	}
+	if opts.Full != nil {
+		opts.Engine = commands{opts.Engine, opts.Full}
 	}
 	return &API{opts: opts, trying: make(chan struct{}, maxTrying)}, nil
 }

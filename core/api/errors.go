@@ -67,6 +67,8 @@ func refusalOf(err error) refusal {
 		return r
 	case errors.Is(err, ErrCompacted):
 		return refusal{code: connect.CodeOutOfRange, word: "compacted", hint: "list again and watch from that revision"}
+	case errors.Is(err, ErrFull):
+		return refusal{code: connect.CodeResourceExhausted, word: "no_space", hint: "free space on the server's disk; a command that waited for it may be carried out then"}
 	case errors.Is(err, errSlow):
 		return refusal{code: connect.CodeResourceExhausted, word: "too_slow", hint: "list again and watch from that revision"}
 	case errors.Is(err, engine.ErrStopped):

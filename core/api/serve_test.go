@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,10 +31,16 @@ type fakeEngine struct {
 	mu    sync.Mutex // guards what follows
 	state *engine.State
 	do    func(op engine.Op) (any, error)
-	by    string // who asked last
+	by    string       // who asked last
+	stuck *atomic.Bool // if it is there: set once a command waits for a commit that does not come
 }
 
-func (e *fakeEngine) Do(_ context.Context, by string, op engine.Op) (any, error) {
+func (e *fakeEngine) Do(ctx context.Context, by string, op engine.Op) (any, error) {
+	if e.stuck != nil {
+		e.stuck.Store(true)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.by = by
