@@ -21,9 +21,17 @@ server=$!
 events=
 stop() {
 	trap - EXIT INT TERM
+	[ -z "$events" ] || kill -TERM "$events" 2>/dev/null || true
+	if ! kill -0 "$server" 2>/dev/null; then
+		echo
+		echo "The server has ended. Agents and tasks of one that was killed run on, and this takes them up again, and ends them with Ctrl-C:"
+		echo
+		echo "  setpoint dev --data-dir $SETPOINT_DATA_DIR --listen $listen"
+		return
+	fi
 	echo
 	echo "Ending the cluster, its agents and its tasks…"
-	kill -TERM "$server" $events 2>/dev/null || true
+	kill -TERM "$server" 2>/dev/null || true
 	wait "$server" || true
 }
 trap stop EXIT
@@ -55,4 +63,4 @@ What happens follows; Ctrl-C ends it all.
 TEXT
 "$setpoint" events -f --recent 1 &
 events=$!
-wait "$server"
+wait "$server" || true
