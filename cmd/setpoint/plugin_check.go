@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
+	"github.com/setpointd/setpoint/core/pluginhost/runner"
 	"github.com/setpointd/setpoint/sdk"
 	"github.com/setpointd/setpoint/sdk/cluster"
 	"github.com/setpointd/setpoint/sdk/sdktest"
@@ -52,6 +53,7 @@ type pluginCheckFlags struct {
 	seed     uint64
 	rounds   int
 	deadline time.Duration
+	open     bool // without the sandbox
 }
 
 func (a *app) pluginCheck() *cobra.Command {
@@ -77,6 +79,7 @@ Exit codes: 0 all rules are kept, 1 one is broken, 2 refused input.`,
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "draws other nodes and changes; a report names its own")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 0, "how many scenes are drawn for each rule (default 20)")
 	cmd.Flags().DurationVar(&f.deadline, "deadline", 0, "the `time` for one answer (default 2s, as for servers)")
+	cmd.Flags().BoolVar(&f.open, "no-sandbox", false, "do not confine it as servers do: no connections, and no files but those beside it and those that every program needs")
 	return cmd
 }
 
@@ -138,6 +141,9 @@ func (a *app) checkPlugin(ctx context.Context, path string, args []string, f plu
 		return err
 	}
 	defer func() { err = errors.Join(err, program.Close()) }()
+	if !f.open {
+		program.confine()
+	}
 	report, err := program.check(ctx, f, cases, keeper)
 	if err != nil {
 		return err
@@ -167,7 +173,7 @@ func (p *pluginProgram) check(ctx context.Context, f pluginCheckFlags, cases sdk
 	}
 	if err != nil {
 		report = &sdktest.Report{Plugin: p.command.Name, Seed: cases.Seed}
-		violate(&started, "", err.Error(), "")
+		violate(&started, "", err.Error()+p.freely(ctx, f), "")
 		report.Results = []sdktest.Result{started}
 		report.Took = time.Since(begun)
 		return report, nil
@@ -176,6 +182,20 @@ func (p *pluginProgram) check(ctx context.Context, f pluginCheckFlags, cases sdk
 	report.Results = append(results, report.Results...)
 	report.Took = time.Since(begun)
 	return report, nil
+}
+
+// freely says whether a program that did not start does so without the sandbox.
+func (p *pluginProgram) freely(ctx context.Context, f pluginCheckFlags) string {
+	if f.open {
+		return ""
+	}
+	p.command.Confine.Level = runner.SandboxOff
+	run, err := p.start(ctx)
+	if err != nil {
+		return ""
+	}
+	run.Kill()
+	return "\nwithout the sandbox (--no-sandbox) it starts: what it needs must be allowed in the server's configuration, which its README should say"
 }
 
 func processResult(rule sdktest.Rule, begun time.Time) sdktest.Result {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/daemon"
 	"github.com/setpointd/setpoint/core/pluginhost"
 	"github.com/setpointd/setpoint/core/pluginhost/runner"
 	"github.com/setpointd/setpoint/sdk"
@@ -52,6 +53,14 @@ func openProgram(path string, args, env []string, log hclog.Logger) (*pluginProg
 		Name: filepath.Base(path), Path: absolute, Args: args, Env: append(runner.AllowedEnv(os.Environ()), env...), HandshakeTimeout: 15 * time.Second,
 	}
 	return p, nil
+}
+
+// confine has the program started as servers start plugins: it may read what every program needs and what is beside it, write to a directory of its own, and
+// connect to nobody.
+func (p *pluginProgram) confine() {
+	p.launcher.UseConfiner(daemon.ConfineCommand)
+	p.command.Confine.Level = runner.SandboxAuto
+	p.command.Env = slices.DeleteFunc(p.command.Env, func(kv string) bool { return strings.HasPrefix(kv, "TMPDIR=") })
 }
 
 // Close ends all that was started.
