@@ -113,7 +113,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	}
 	s.api, err = api.New(api.Options{
 		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Logs: s.dispatcher, Tokens: s.tokens, Events: s.events, Log: log.Named("api"),
-		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady,
+		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	return err
 }
