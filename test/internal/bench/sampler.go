@@ -40,6 +40,7 @@ type Sampler struct {
 	client *client.Client
 	cancel context.CancelFunc
 	done   chan struct{}
+	began  time.Time
 
 	mu      sync.Mutex // guards what follows
 	samples int
@@ -83,7 +84,7 @@ func newSampler(c *Cluster) *Sampler {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sampler{
-		c: c, client: api, cancel: cancel, done: make(chan struct{}),
+		c: c, client: api, cancel: cancel, done: make(chan struct{}), began: time.Now(),
 		said: map[string]bool{}, differs: map[string]difference{}, still: map[string]stillness{}, stalls: map[string]stallSeen{},
 	}
 	go func() { // stop waits for it
