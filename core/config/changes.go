@@ -14,6 +14,7 @@ func Changes(before, after *Config) []string {
 	differs("name", before.Name, after.Name)
 	differs("data_dir", before.DataDir, after.DataDir)
 	differs("advertise", before.Advertise, after.Advertise)
+	differs("record_inputs", before.RecordInputs, after.RecordInputs)
 	differs("log.json", before.Log.JSON, after.Log.JSON)
 	differs("listen", before.Listen, after.Listen)
 	differs("tls", before.TLS, after.TLS)

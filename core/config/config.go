@@ -15,6 +15,9 @@ type Config struct {
 	Name      string // of this server, for people; default: the machine's host name
 	DataDir   string // where the server keeps its state and certificates; default /var/lib/setpoint
 	Advertise string // HOST:PORT at which agents and people reach this server; default: where it listens
+
+	RecordInputs string // the file to which all that the engine is given is written, for `setpoint replay`; "": none. It holds all that jobs say, and is bounded
+
 	Log       Log
 	Listen    Listen
 	TLS       TLS

@@ -28,6 +28,8 @@ func (r *reader) fields() hcltext.Fields {
 			"name":      hcltext.Set(hcltext.String, &c.Name),
 			"data_dir":  hcltext.Set(path, &c.DataDir),
 			"advertise": hcltext.Set(hcltext.String, &c.Advertise),
+
+			"record_inputs": hcltext.Set(path, &c.RecordInputs),
 		},
 		Blocks: blocks{
 			"log": r.section(attributes{

@@ -81,3 +81,5 @@ agent {
     files     = 2
   }
 }
+
+record_inputs = "inputs.jsonl"

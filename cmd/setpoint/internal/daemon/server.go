@@ -51,6 +51,7 @@ type Server struct {
 	host       *pluginhost.Host
 	dispatcher *dispatch.Dispatcher
 	events     *api.Events
+	inputs     *recordFile // nil: inputs are not recorded
 	api        *api.API
 
 	serving  atomic.Bool // Run was called, and commands find the server
@@ -101,6 +102,9 @@ func (s *Server) assemble(state *engine.State) (err error) {
 		ClusterID: state.ClusterID, Plugins: pluginNames(cfg), Heartbeat: cfg.Heartbeat.Interval, Silent: cfg.Heartbeat.Silent, Down: cfg.Heartbeat.Grace,
 		ReplaceEvery: cfg.Replace.NodesPer, Strategy: cfg.Placement.Strategy, MaxChanges: min(cfg.Limits.TurnChanges, s.backend.Limits().Changes*2/5),
 	}, state, s.clock.Now())
+	if err := s.record(); err != nil {
+		return err
+	}
 	s.host = pluginhost.New(pluginhost.Config{
 		Logger: log.Named("plugin"), Launcher: s.launcher, Version: s.opts.Version, ClusterID: state.ClusterID, Engine: s.engine, Plugins: hostPlugins(cfg),
 		CheckSettings: checkSettings, Rehearse: rehearse(s.engine), AttachDir: s.dir.Attachments(),
@@ -112,7 +116,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 		return err
 	}
 	s.api, err = api.New(api.Options{
-		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Logs: s.dispatcher, Tokens: s.tokens, Events: s.events, Log: log.Named("api"),
+		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Events: s.events, Log: log.Named("api"),
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	return err
@@ -254,6 +258,9 @@ func (s *Server) Close() error {
 		if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
+	}
+	if s.inputs != nil {
+		errs = append(errs, s.inputs.file.Close())
 	}
 	if s.backend != nil {
 		errs = append(errs, s.backend.Close())
