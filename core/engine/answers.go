@@ -190,6 +190,7 @@ func (e *Engine) askDrains(n *cluster.Node, now cluster.Time) {
 		d := p.drains[n.ID]
 		if n.Spec.Availability != cluster.Drain {
 			e.endDrain(p, n.ID, d)
+			e.drainStall(p, n.ID, nil)
 			continue
 		}
 		if d == nil {
@@ -218,7 +219,8 @@ func (e *Engine) ask(p *pluginState, n *cluster.Node, d *drainAnswer, now cluste
 	q := e.drainQuestion(p.name, n, now)
 	d.stale = false
 	if len(q.Tasks) == 0 {
-		d.transitions, d.kept = nil, nil
+		d.transitions, d.kept, d.failure = nil, nil, nil
+		e.drainStall(p, n.ID, d)
 		return
 	}
 	e.question++
@@ -292,11 +294,11 @@ func (e *Engine) dirtyTasksOn(id cluster.NodeID) {
 	}
 }
 
-// drainStall records that a drainer could not answer, or ends that.
+// drainStall records that a drainer could not answer, or ends that. Without an answer (nil) the drain is over.
 func (e *Engine) drainStall(p *pluginState, id cluster.NodeID, d *drainAnswer) {
 	var now []cluster.Stall
 	subject := cluster.Subject{Kind: cluster.SubjectNode, ID: string(id)}
-	if d.failure != nil {
+	if d != nil && d.failure != nil {
 		now = append(now, cluster.Stall{Subject: subject, Source: p.name, Code: d.failure.Code, Message: d.failure.Message, Clears: "the plugin answers"})
 	}
 	var before []*cluster.Stall
