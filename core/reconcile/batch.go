@@ -16,10 +16,10 @@ func (d *decision) turns() {
 	var in []*slot
 	for _, s := range d.slots {
 		switch {
-		case s.status != wanted || s.Done || !s.Ends:
+		case s.status != wanted && s.status != held || s.Done || !s.Ends:
 		case s.hasTask():
-			left--
-		case !d.delayed(s):
+			left-- // also in a held slot, which keeps it
+		case s.status == wanted && !d.delayed(s):
 			in = append(in, s)
 		}
 	}

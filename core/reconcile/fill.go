@@ -148,9 +148,12 @@ func lastEnded(s *slot) *task {
 	return last
 }
 
-// endOf returns when a task that is dead or lost came to be so.
+// endOf returns since when a task that is dead or lost is not what its slot needs: it was told to go, or came to be so. One that was told to go while another
+// was up, and stops after that one has failed, is not the one by whose end the slot lacks a task.
 func endOf(t *task) cluster.Time {
 	switch {
+	case !t.Desired.State.Wanted():
+		return t.Desired.Since
 	case t.Observed.State.Terminal():
 		return t.Observed.At
 	case t.lost:
