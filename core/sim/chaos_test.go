@@ -12,51 +12,33 @@ import (
 var (
 	seeds = flag.Int("seeds", 50, "how many seeds to play")
 	first = flag.Int("seed", 1, "the first seed")
+	large = flag.Bool("large", false, "play with hundreds of nodes")
 )
 
 // TestChaos plays random operators and faults against a cluster, and then has it settle in peace.
 func TestChaos(t *testing.T) {
 	for seed := *first; seed < *first+*seeds; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { play(t, uint64(seed)) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			play(t, uint64(seed), *large)
+		})
 	}
 }
 
-func play(t *testing.T, seed uint64) {
-	w := sim.New(plugins()...)
-	t.Cleanup(func() {
-		if t.Failed() {
-			for _, l := range w.Trace[max(0, len(w.Trace)-traceLines):] {
-				t.Log(l)
-			}
-		}
-	})
-	c := sim.NewChaos(w, seed)
-	for range 5 {
-		c.AddNode()
-	}
-	w.Run(time.Second)
-	for range 60 {
-		c.Move()
-		w.CheckLedger()
-		w.Run(time.Duration(1+seed%5) * 300 * time.Millisecond)
-		w.CheckLedger()
-		w.CheckReasons()
-		if len(w.Failures) > 0 {
-			t.Fatal(w.Failures[0])
-		}
-	}
-	c.Peace()
-	w.Run(2 * time.Minute)
-	for _, f := range w.Failures {
+// TestManyNodes plays with hundreds of nodes.
+func TestManyNodes(t *testing.T) { play(t, 1, true) }
+
+func play(t *testing.T, seed uint64, large bool) {
+	t.Helper()
+	g := sim.NewGame(seed, large, plugins()...)
+	g.Play()
+	for _, f := range g.Failures() {
 		t.Error(f)
 	}
-	for _, f := range w.Settled() {
-		t.Error(f)
-	}
-	rev := w.State().Revision
-	w.Run(20 * time.Second)
-	if now := w.State().Revision; now != rev {
-		t.Errorf("a settled cluster went from revision %d to %d", rev, now)
+	if t.Failed() {
+		for _, l := range g.World.Trace[max(0, len(g.World.Trace)-traceLines):] {
+			t.Log(l)
+		}
 	}
 }
 
@@ -65,30 +47,34 @@ func TestTheSameSeedPlaysTheSameGame(t *testing.T) {
 	for seed := range uint64(10) {
 		first := ""
 		for range 3 {
-			w := sim.New(plugins()...)
-			game(w, seed+1)
+			g := sim.NewGame(seed+1, false, plugins()...)
+			g.Moves(40)
 			if first == "" {
-				first = w.Digest
+				first = g.World.Digest
 			}
-			if w.Digest != first {
-				t.Errorf("seed %d: %s and %s", seed+1, first, w.Digest)
+			if g.World.Digest != first {
+				t.Errorf("seed %d: %s and %s", seed+1, first, g.World.Digest)
 			}
 		}
 	}
 }
 
-// game plays a short game.
-func game(w *sim.World, seed uint64) {
-	c := sim.NewChaos(w, seed)
-	for range 5 {
-		c.AddNode()
+// TestTheWallClockDecidesNothing plays games with a wall clock that jumps at every step and comes to the same decisions.
+func TestTheWallClockDecidesNothing(t *testing.T) {
+	outline := func(seed uint64, jump time.Duration) string {
+		g := sim.NewGame(seed, false, plugins()...)
+		for i := range 30 {
+			g.World.JumpClock(jump * time.Duration(i%3-1))
+			g.Move()
+			g.World.Run(300 * time.Millisecond)
+		}
+		return g.World.Outline
 	}
-	for range 40 {
-		c.Move()
-		w.Run(400 * time.Millisecond)
+	for seed := range uint64(10) {
+		if a, b := outline(seed, 0), outline(seed, 77*time.Hour); a != b {
+			t.Errorf("seed %d: decisions differ where the wall clock jumps", seed)
+		}
 	}
-	c.Peace()
-	w.Run(10 * time.Second)
 }
 
 const traceLines = 400

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"fmt"
-
 	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -70,86 +68,13 @@ func (w *World) checkTurn(t engine.Turn) {
 			if c.Status.State != cluster.NodeDown {
 				break
 			}
+			w.looked("nodes down")
+			if a := w.agentOn(c.Node); a != nil && w.real-a.heard < w.cfg.Heartbeat && a.session != 0 {
+				w.failf("monitor: %s is said to be down, and was heard of %s ago", a.Name, w.real-a.heard)
+			}
 			for x := range t.State.TasksOn(c.Node) { // what is replaced may be alive there, and also after the node's return until its agent is told
 				w.returned[x.ID] = true
 			}
 		}
 	}
-}
-
-// Settled returns what is wrong with a cluster that had time to settle: slots that are neither up nor explained, and processes that nothing wants.
-func (w *World) Settled() []string {
-	var out []string
-	st := w.State().At(w.now.WallTime())
-	alive := map[cluster.TaskID]bool{}
-	for _, a := range w.Agents {
-		for _, p := range a.Procs() {
-			if p.Alive() {
-				alive[p.Task] = true
-			}
-		}
-	}
-	for t := range st.Tasks() {
-		n := st.Node(t.Placement.Node)
-		phase := cluster.PhaseOf(t, n, len(st.TaskStalls(t)) > 0)
-		switch {
-		case phase == cluster.PhaseRunning && !alive[t.ID]:
-			out = append(out, fmt.Sprintf("%s is said to run and does not", t.ID))
-		case phase == cluster.PhasePending:
-			out = append(out, fmt.Sprintf("%s waits in silence", t.ID))
-		case phase == cluster.PhaseStopping && n.Status.State == cluster.NodeReady, phase == cluster.PhaseStarting:
-			out = append(out, fmt.Sprintf("%s is still %s", t.ID, phase))
-		}
-		if phase == cluster.PhaseRunning {
-			delete(alive, t.ID)
-		}
-	}
-	for id := range alive {
-		out = append(out, fmt.Sprintf("%s runs and nothing wants it (record %+v)", id, st.Task(id)))
-	}
-	for j := range st.Jobs() {
-		out = append(out, w.settledJob(st, j)...)
-		out = append(out, settledUpdate(st, j)...)
-	}
-	return append(out, leftBehind(st)...)
-}
-
-func (w *World) settledJob(st *engine.State, j *cluster.Job) []string {
-	var out []string
-	wanted := 0
-	for _, s := range st.Slots(j.Name) {
-		live, explained := 0, len(st.StallsOf(cluster.Subject{Kind: cluster.SubjectSlot, ID: s.ID()})) > 0 || s.Done
-		up := 0
-		for _, t := range st.SlotTasks(j.Name, s.Key) {
-			if t.Up(st.Node(t.Placement.Node)) {
-				up++
-			}
-			if t.Desired.State.Wanted() && !t.Dead() {
-				live++
-				explained = explained || len(st.TaskStalls(t)) > 0
-			}
-		}
-		if !s.Unwanted {
-			wanted++
-		}
-		switch {
-		case j.Control.Stopped || s.Unwanted:
-			if live > 0 {
-				out = append(out, fmt.Sprintf("slot %s is unwanted and has %d tasks", s.ID(), live))
-			}
-		case up == 0 && !explained && j.Control.Spec.Numbered():
-			out = append(out, fmt.Sprintf("slot %s is not up and nothing says why", s.ID()))
-		case up > 1:
-			out = append(out, fmt.Sprintf("slot %s has %d tasks up", s.ID(), up))
-		}
-	}
-	if j.Control.Spec.Numbered() && !j.Control.Stopped && wanted != j.Control.Spec.Count {
-		out = append(out, fmt.Sprintf("job %s has %d slots, want %d", j.Name, wanted, j.Control.Spec.Count))
-	}
-	return out
-}
-
-func (w *World) failf(format string, args ...any) {
-	w.Failures = append(w.Failures, fmt.Sprintf("%s: ", w.now.Engine)+fmt.Sprintf(format, args...))
-	w.tracef("FAILURE "+format, args...)
 }

@@ -15,19 +15,24 @@ import (
 // ask has the engine answer a question about the state as it is, apart from whatever waits to be taken.
 func (w *World) ask(op engine.Op) (any, error) {
 	waiting := w.inputs
-	w.inputs = nil
-	out := w.step(engine.Command("check", op))
-	w.inputs = append(waiting, w.inputs...)
+	fault := w.CommitFault
+	w.inputs, w.CommitFault = nil, nil
+	out, _ := w.step(engine.Command("check", op))
+	w.inputs, w.CommitFault = append(waiting, w.inputs...), fault
 	return out.Replies[0].Result()
 }
 
 // CheckLedger compares what the engine holds to be taken on each node with the sum over the tasks there that are not dead.
 func (w *World) CheckLedger() {
-	st := w.State()
+	if w.away > 0 {
+		return
+	}
+	w.looked("ledgers")
 	v, err := w.ask(engine.Inspect{})
 	if err != nil {
 		panic(err)
 	}
+	st := v.(engine.InspectResult).State
 	seen := map[cluster.NodeID]bool{}
 	for _, use := range v.(engine.InspectResult).Nodes {
 		n := st.Node(use.Node)
@@ -100,50 +105,6 @@ func (w *World) checkStalls(t engine.Turn) {
 	}
 }
 
-// counted is a reason under which nodes are counted.
-type counted struct {
-	source string
-	code   cluster.Code
-}
-
-// CheckReasons compares what is said of each waiting task with what keeps it from every node, looked at one by one.
-func (w *World) CheckReasons() {
-	st := w.State()
-	seen := map[string]bool{}
-	for t := range st.Tasks() {
-		key := engine.GroupKey(t)
-		if t.Placed() || t.Dead() || seen[key] {
-			continue
-		}
-		seen[key] = true
-		stalls := st.StallsOf(cluster.Subject{Kind: cluster.SubjectGroup, ID: key})
-		v, err := w.ask(engine.Why{Task: t.ID})
-		if err != nil || w.State() != st || len(stalls) == 0 {
-			continue // something was still to be decided
-		}
-		want, got := map[counted]int{}, map[counted]int{}
-		judged := true
-		for _, n := range v.(engine.WhyResult).Nodes {
-			if len(n.Reasons) == 0 {
-				w.failf("V4: %s waits, and fits on %s", t.ID, n.Name)
-				return
-			}
-			first := n.Reasons[0]
-			judged = judged && !slices.ContainsFunc(n.Reasons, func(r engine.WhyReason) bool { return r.Code == cluster.CodePluginPending })
-			want[counted{first.Source, first.Code}]++
-		}
-		if !judged {
-			continue // until a filter has judged anew, what was said stands
-		}
-		for _, x := range stalls[0].Facts.Excluded {
-			got[counted{x.Source, x.Code}] += x.Count
-		}
-		if !maps.Equal(want, got) {
-			w.failf("V4: of %s is said %v, and true is %v", t.ID, got, want)
-		}
-	}
-}
-
 // digest is a running hash of everything that was committed.
 func (w *World) digest(t engine.Turn) {
 	h := sha256.New()
@@ -156,73 +117,10 @@ func (w *World) digest(t engine.Turn) {
 		fmt.Fprintf(h, "%s %T %s\n", c.By, c.Change, b)
 	}
 	w.Digest = hex.EncodeToString(h.Sum(nil))
-}
-
-// settledUpdate returns what is wrong with a job's update that had time to end: one that goes on has to wait for something that says so.
-func settledUpdate(st *engine.State, j *cluster.Job) []string {
-	var out, old []string
-	stalled := false
-	for _, s := range st.Slots(j.Name) {
-		stalled = stalled || len(st.StallsOf(cluster.Subject{Kind: cluster.SubjectSlot, ID: s.ID()})) > 0
-		for _, t := range st.SlotTasks(j.Name, s.Key) {
-			if !t.Desired.State.Wanted() || t.Dead() {
-				continue
-			}
-			stalled = stalled || len(st.TaskStalls(t)) > 0
-			ended := j.Update.State == cluster.UpdateCompleted || j.Update.State == cluster.UpdateRolledBack
-			if ended && !s.Unwanted && !s.Done && s.Held == "" && t.SpecVersion != j.Control.SpecVersion && j.Control.Spec.Numbered() {
-				old = append(old, fmt.Sprintf("%s runs version %d after the update to %d ended", t.ID, t.JobVersion, j.Update.To))
-			}
-		}
+	h = sha256.New()
+	fmt.Fprintln(h, w.Outline, t.State.Revision)
+	for _, c := range t.Changes {
+		fmt.Fprintln(h, c.By, describe(c.Change))
 	}
-	if stalled || j.Control.Stopped {
-		return nil
-	}
-	if j.Update.State == cluster.Updating {
-		out = append(out, fmt.Sprintf("the update of %s goes on and waits for nothing: %+v", j.Name, j.Update))
-	}
-	return append(out, old...)
-}
-
-// leftBehind returns records and stalls that name what is no more.
-func leftBehind(st *engine.State) []string {
-	var out []string
-	groups := map[string]bool{}
-	for t := range st.Tasks() {
-		if st.Job(t.Job) == nil || st.Slot(t.Job, t.Slot) == nil {
-			out = append(out, fmt.Sprintf("%s belongs to no slot", t.ID))
-		}
-		if !t.Placed() && t.Dead() {
-			out = append(out, fmt.Sprintf("%s was never placed and is kept", t.ID))
-		}
-		if !t.Placed() {
-			groups[engine.GroupKey(t)] = true
-		}
-	}
-	slots := map[string]bool{}
-	for j := range st.Jobs() {
-		for _, s := range st.Slots(j.Name) {
-			slots[s.ID()] = true
-		}
-	}
-	for s := range st.Stalls() {
-		there := true
-		switch s.Subject.Kind {
-		case cluster.SubjectJob, cluster.SubjectUpdate:
-			there = st.Job(s.Subject.ID) != nil
-		case cluster.SubjectSlot:
-			there = slots[s.Subject.ID]
-		case cluster.SubjectGroup:
-			there = groups[s.Subject.ID]
-		case cluster.SubjectTask:
-			there = st.Task(cluster.TaskID(s.Subject.ID)) != nil
-		case cluster.SubjectNode:
-			there = st.Node(cluster.NodeID(s.Subject.ID)) != nil
-		case cluster.SubjectPlugin, cluster.SubjectCluster:
-		}
-		if !there {
-			out = append(out, "the stall "+s.Key()+" names what is no more")
-		}
-	}
-	return out
+	w.Outline = hex.EncodeToString(h.Sum(nil))
 }

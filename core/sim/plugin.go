@@ -13,10 +13,12 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
-// Plugin plays one plugin: the author's own logic, called directly, behind a queue that can be slow or dead.
+// Plugin plays one plugin: the author's own logic, called directly, behind a host's queue that can be slow or dead.
 type Plugin struct {
-	Delay time.Duration // between being told and answering
-	Dead  bool
+	Delay  time.Duration // between being told and answering
+	Dead   bool
+	Delta  bool  // it says only what changed, as the SDK does
+	Faulty Fault // what is wrong with it now
 
 	def     sdk.Plugin
 	session uint64
@@ -24,12 +26,37 @@ type Plugin struct {
 	nodes   map[uint32]*cluster.Node
 	classes map[uint32]engine.Class
 	jobs    map[string]engine.PluginJob
+	said    map[uint32]*saidOf
+	slotted map[string]map[cluster.SlotKey]engine.SlotAnswer
+	applied cluster.Revision
+	owes    bool // it failed to answer something since it last answered all
 }
 
+// saidOf is what a filter last said of a class.
+type saidOf struct {
+	table   int
+	judged  map[uint32]bool
+	reasons map[uint32]engine.Rejection // of refused nodes
+}
+
+// Fault is what can be wrong with a plugin that runs.
+type Fault uint8
+
+// The faults of a plugin.
+const (
+	Sound  Fault = iota
+	Errors       // each question fails
+	Keeps        // it stalls: a drainer keeps every task, a job type holds every slot, a filter cannot compile
+)
+
 type told struct {
-	at     time.Duration
+	at     time.Duration // in the world's time; 0: not looked at yet
+	late   bool          // the host said that there was no answer in time
 	update engine.PluginUpdate
 }
+
+// timeout is how long the host waits for an answer.
+const timeout = 2 * time.Second
 
 func newPlugin(def sdk.Plugin) *Plugin { return &Plugin{def: def} }
 
@@ -40,8 +67,9 @@ func (w *World) Plugin(name string) *Plugin { return w.plugin(name) }
 func (w *World) StartPlugin(name string) {
 	p := w.plugin(name)
 	w.session++
-	p.Dead, p.session, p.queue = false, w.session, nil
+	p.Dead, p.session, p.queue, p.applied, p.owes = false, w.session, nil, 0, false
 	p.nodes, p.classes, p.jobs = map[uint32]*cluster.Node{}, map[uint32]engine.Class{}, map[string]engine.PluginJob{}
+	p.said, p.slotted = map[uint32]*saidOf{}, map[string]map[cluster.SlotKey]engine.SlotAnswer{}
 	up := engine.PluginUp{Name: name, Session: p.session, Filter: p.def.Filter != nil, Drainer: p.def.Drainer != nil}
 	up.JobTypes = slices.Sorted(maps.Keys(p.def.JobTypes))
 	for _, watch := range p.def.Watches {
@@ -71,16 +99,77 @@ func (p *Plugin) tell(u engine.PluginUpdate) {
 // answer takes what it was told long enough ago and says what follows.
 func (p *Plugin) answer(w *World) {
 	for len(p.queue) > 0 && !p.Dead {
-		if p.queue[0].at == 0 {
-			p.queue[0].at = w.now.Engine + p.Delay
+		q := &p.queue[0]
+		if q.at == 0 {
+			q.at = w.real
 		}
-		if p.queue[0].at > w.now.Engine {
+		if w.real-q.at < p.Delay {
+			if w.real-q.at >= timeout && !q.late {
+				q.late = true
+				p.fail(w, &q.update, cluster.CodePluginTimeout)
+			}
 			return
 		}
-		u := p.queue[0].update
+		u, late := q.update, q.late
 		p.queue = p.queue[1:]
 		p.take(u)
+		if p.Faulty == Errors {
+			p.fail(w, &u, cluster.CodePluginError)
+			continue
+		}
+		if late {
+			u.Drains = nil // nobody waits for these answers any more
+		}
 		p.say(w, u)
+	}
+}
+
+// Mend ends what is wrong with the plugin. What it failed to answer it is asked again.
+func (p *Plugin) Mend(w *World) {
+	p.Delay = 0
+	if p.Faulty == Sound && !p.owes || p.Dead {
+		p.Faulty = Sound
+		return
+	}
+	p.Faulty, p.owes = Sound, false
+	clear(p.said)
+	clear(p.slotted)
+	p.say(w, engine.PluginUpdate{})
+}
+
+// fail says that what an update asks was not answered. The plugin has applied the update all the same.
+func (p *Plugin) fail(w *World, u *engine.PluginUpdate, code cluster.Code) {
+	failure := &engine.FailureAnswer{Code: code, Message: "the simulator says so"}
+	p.owes = true
+	late := engine.PluginApplied{Name: p.def.Name, Session: p.session, Revision: u.Revision}
+	if p.def.Filter != nil {
+		v := engine.PluginVerdicts{Name: p.def.Name, Session: p.session, Revision: u.Revision}
+		for _, id := range slices.Sorted(maps.Keys(p.classes)) {
+			late.LateClasses = append(late.LateClasses, id)
+			v.Classes = append(v.Classes, engine.ClassVerdict{Class: id, ClassRevision: p.classes[id].Revision, Failure: failure})
+		}
+		for _, c := range u.AddClasses {
+			if _, known := p.classes[c.ID]; !known {
+				v.Classes = append(v.Classes, engine.ClassVerdict{Class: c.ID, ClassRevision: c.Revision, Failure: failure})
+			}
+		}
+		w.send(v)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.jobs)) {
+		late.LateJobs = append(late.LateJobs, name)
+		w.send(engine.PluginSlots{Name: p.def.Name, Session: p.session, Revision: u.Revision, Job: name, JobRevision: p.jobs[name].Revision, Failure: failure})
+	}
+	for _, j := range u.AddJobs {
+		if have, known := p.jobs[j.Name]; !known || have.Revision != j.Revision {
+			w.send(engine.PluginSlots{Name: p.def.Name, Session: p.session, Revision: u.Revision, Job: j.Name, JobRevision: j.Revision, Failure: failure})
+		}
+	}
+	for _, q := range u.Drains {
+		w.send(engine.PluginDrain{Name: p.def.Name, Session: p.session, Question: q.ID, Failure: failure})
+	}
+	if code == cluster.CodePluginError && (u.Revision > 0 || u.Reset) {
+		p.applied = max(p.applied, u.Revision)
+		w.send(late)
 	}
 }
 
@@ -91,35 +180,44 @@ func (p *Plugin) take(u engine.PluginUpdate) {
 	for _, n := range u.Nodes {
 		if n.Node == nil {
 			delete(p.nodes, n.Index)
+			for _, last := range p.said {
+				delete(last.judged, n.Index)
+				delete(last.reasons, n.Index)
+			}
 		} else {
 			p.nodes[n.Index] = n.Node
 		}
 	}
 	for _, c := range u.AddClasses {
 		p.classes[c.ID] = c
+		delete(p.said, c.ID)
 	}
 	for _, id := range u.RemoveClasses {
 		delete(p.classes, id)
+		delete(p.said, id)
 	}
 	for _, j := range u.AddJobs {
 		p.jobs[j.Name] = j
+		delete(p.slotted, j.Name)
 	}
 	for _, name := range u.RemoveJobs {
 		delete(p.jobs, name)
+		delete(p.slotted, name)
 	}
 }
 
-// say answers everything anew: the core must come to the same end as with answers that tell only what changed.
+// say answers everything anew, or with Delta only what is other than before: the core must come to the same end.
 func (p *Plugin) say(w *World, u engine.PluginUpdate) {
+	p.applied = max(p.applied, u.Revision)
 	if p.def.Filter != nil {
-		v := engine.PluginVerdicts{Name: p.def.Name, Session: p.session, Revision: u.Revision}
+		v := engine.PluginVerdicts{Name: p.def.Name, Session: p.session, Revision: p.applied}
 		for _, id := range slices.Sorted(maps.Keys(p.classes)) {
-			v.Classes = append(v.Classes, p.verdict(p.classes[id]))
+			v.Classes = append(v.Classes, p.delta(p.verdict(p.classes[id]))...)
 		}
 		w.send(v)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.jobs)) {
-		w.send(p.slots(p.jobs[name], u.Revision))
+		w.send(p.changed(p.slots(p.jobs[name], p.applied)))
 	}
 	for _, q := range u.Drains {
 		w.send(p.drain(q))
@@ -129,8 +227,81 @@ func (p *Plugin) say(w *World, u engine.PluginUpdate) {
 	}
 }
 
+// delta turns a verdict into what changed since the last one of the class, if that is how the plugin speaks.
+func (p *Plugin) delta(v engine.ClassVerdict) []engine.ClassVerdict {
+	last := p.said[v.Class]
+	if v.Full == nil {
+		delete(p.said, v.Class)
+		return []engine.ClassVerdict{v}
+	}
+	next := &saidOf{table: len(v.Full.Rejections), judged: map[uint32]bool{}, reasons: map[uint32]engine.Rejection{}}
+	for i := range p.nodes {
+		next.judged[i] = true
+	}
+	for k, i := range v.Full.Nodes {
+		next.reasons[i] = v.Full.Rejections[v.Full.Reasons[k]]
+	}
+	p.said[v.Class] = next
+	if last == nil || !p.Delta {
+		return []engine.ClassVerdict{v}
+	}
+	f := &engine.FlipVerdict{}
+	next.table = last.table
+	for _, i := range slices.Sorted(maps.Keys(p.nodes)) {
+		before, refused := last.reasons[i]
+		now, refuses := next.reasons[i]
+		if refused == refuses && before == now && last.judged[i] {
+			continue
+		}
+		f.Nodes = append(f.Nodes, i)
+		if !refuses {
+			f.Reasons = append(f.Reasons, 0)
+			continue
+		}
+		f.Rejections = append(f.Rejections, now)
+		next.table++
+		f.Reasons = append(f.Reasons, uint32(next.table))
+	}
+	if len(f.Nodes) == 0 {
+		return nil
+	}
+	return []engine.ClassVerdict{{Class: v.Class, ClassRevision: v.ClassRevision, Flips: f}}
+}
+
+// changed turns an answer about slots into what changed since the last one, if that is how the plugin speaks.
+func (p *Plugin) changed(s engine.PluginSlots) engine.PluginSlots {
+	next := map[cluster.SlotKey]engine.SlotAnswer{}
+	for _, x := range s.Upsert {
+		next[x.Key] = x
+	}
+	last, known := p.slotted[s.Job]
+	if s.Stall != nil {
+		delete(p.slotted, s.Job)
+		return s
+	}
+	p.slotted[s.Job] = next
+	if !known || !p.Delta {
+		return s
+	}
+	s.Delta, s.Upsert = true, slices.DeleteFunc(s.Upsert, func(x engine.SlotAnswer) bool {
+		old, ok := last[x.Key]
+		return ok && slices.Equal(old.Nodes, x.Nodes) && old.Ends == x.Ends && old.Stall == nil && x.Stall == nil
+	})
+	for _, key := range slices.Sorted(maps.Keys(last)) {
+		if _, ok := next[key]; !ok {
+			s.Remove = append(s.Remove, key)
+		}
+	}
+	return s
+}
+
 func (p *Plugin) verdict(c engine.Class) engine.ClassVerdict {
 	out := engine.ClassVerdict{Class: c.ID, ClassRevision: c.Revision}
+	if p.Faulty == Keeps {
+		p.owes = true
+		out.Stall = &engine.StallAnswer{Code: "sim.cannot", Message: "the simulator cannot compile it", Clears: "the fault ends"}
+		return out
+	}
 	m, err := p.def.Filter.Compile(context.Background(), sdk.CompileRequest{JobType: c.JobType, Labels: c.Labels, Settings: sdk.Settings(c.Settings)})
 	switch {
 	case err != nil:
@@ -160,6 +331,11 @@ func (p *Plugin) verdict(c engine.Class) engine.ClassVerdict {
 
 func (p *Plugin) slots(j engine.PluginJob, rev cluster.Revision) engine.PluginSlots {
 	out := engine.PluginSlots{Name: p.def.Name, Session: p.session, Revision: rev, Job: j.Name, JobRevision: j.Revision}
+	if p.Faulty == Keeps {
+		p.owes = true
+		out.Stall = &engine.StallAnswer{Code: "sim.held", Message: "the simulator holds the job", Clears: "the fault ends"}
+		return out
+	}
 	var nodes []*cluster.Node
 	index := map[cluster.NodeID]uint32{}
 	for _, i := range slices.Sorted(maps.Keys(p.nodes)) {
@@ -189,6 +365,13 @@ func (p *Plugin) slots(j engine.PluginJob, rev cluster.Revision) engine.PluginSl
 
 func (p *Plugin) drain(q engine.DrainQuestion) engine.PluginDrain {
 	out := engine.PluginDrain{Name: p.def.Name, Session: p.session, Question: q.ID}
+	if p.Faulty == Keeps {
+		for _, t := range q.Tasks {
+			out.Kept = append(out.Kept, engine.KeptAnswer{Task: t.Task.ID, Stall: engine.StallAnswer{Code: "sim.kept", Message: "the simulator keeps it", Clears: "a while passes"}})
+		}
+		out.Until = time.Second
+		return out
+	}
 	req := sdk.DrainRequest{Node: p.nodes[q.Node], Waited: q.Waited, Deadline: q.Deadline}
 	for _, t := range q.Tasks {
 		req.Tasks = append(req.Tasks, sdk.DrainTask{

@@ -1,0 +1,90 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/setpointd/setpoint/core/engine"
+	"github.com/setpointd/setpoint/core/sim"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// What random games found, each as the short story that it is.
+
+// A drainer's failure is told of a node that is drained, and no longer.
+func TestDrainerFailureEndsWithTheDrain(t *testing.T) {
+	for name, end := range map[string]func(w *sim.World){
+		"active again":   func(w *sim.World) { w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Active}) },
+		"decommissioned": func(w *sim.World) { w.MustDo(engine.Decommission{Node: "n1", Force: true}) },
+		"after a restart": func(w *sim.World) {
+			w.Restart()
+			w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Active})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2)
+			w.MustDo(engine.RunJob{Spec: job("web", 2, nil)})
+			w.RunUntil(5*time.Second, func() bool { return up(w, "web") == 2 })
+			w.Plugin("drain").Faulty = sim.Errors
+			w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Drain})
+			subject := cluster.Subject{Kind: cluster.SubjectNode, ID: string(w.State().NodeNamed("n1").ID)}
+			if !w.RunUntil(2*time.Second, func() bool { return len(w.State().StallsOf(subject)) == 1 }) {
+				t.Fatal("nothing says that the drainer fails")
+			}
+			end(w)
+			w.Run(time.Second)
+			if s := w.State().StallsOf(subject); len(s) > 0 {
+				t.Errorf("it is still said: %+v", *s[0])
+			}
+		})
+	}
+}
+
+// A task that starts first and fails follows the restart rules, also if the one that it replaced stops only after that.
+func TestWhatStartedFirstAndFailedFollowsTheRestartRules(t *testing.T) {
+	w := newWorld(t, 1)
+	w.Agent("n1").StopDelay = 3 * time.Second
+	spec := func(env map[string]string) cluster.JobSpec {
+		return job("web", 1, func(s *cluster.JobSpec) {
+			s.Update = cluster.UpdateSpec{Order: cluster.StartFirst, Monitor: time.Second, OnFailure: cluster.FailureContinue}
+			s.Restart.Condition, s.Task.Env = cluster.RestartNone, env
+		})
+	}
+	w.MustDo(engine.RunJob{Spec: spec(nil)})
+	w.RunUntil(5*time.Second, func() bool { return up(w, "web") == 1 })
+	w.MustDo(engine.RunJob{Spec: spec(map[string]string{"RUN": "500ms", "EXIT": "1"})})
+	w.Run(10 * time.Second)
+	if got := starts(w); got != 2 {
+		t.Errorf("%d starts, want 2: the job wants no restarts", got)
+	}
+}
+
+// A batch job runs no more at a time than it says, also while a task runs in a slot whose node is paused.
+func TestHeldSlotsTakeTheirTurn(t *testing.T) {
+	w := newWorld(t, 3)
+	w.MustDo(engine.RunJob{Spec: job("sweep", 0, func(s *cluster.JobSpec) {
+		s.Type, s.Parallelism = cluster.TypeGlobalBatch, 1
+		s.Task.Env = map[string]string{"RUN": "5s"}
+	})})
+	running := func() (n int, on *sim.Agent) {
+		for _, a := range w.Agents {
+			for _, p := range a.Procs() {
+				if p.Alive() {
+					n, on = n+1, a
+				}
+			}
+		}
+		return n, on
+	}
+	if !w.RunUntil(3*time.Second, func() bool { n, _ := running(); return n == 1 }) {
+		t.Fatal("nothing runs")
+	}
+	_, a := running()
+	w.MustDo(engine.SetAvailability{Node: a.Name, Availability: cluster.Pause})
+	w.RunUntil(3*time.Second, func() bool {
+		if n, _ := running(); n > 1 {
+			t.Fatalf("%d tasks run, want one at a time", n)
+		}
+		return false
+	})
+}
