@@ -30,7 +30,7 @@ func (e *Engine) apply(by cluster.Author, c cluster.Change) {
 	default:
 		panic(fmt.Sprintf("apply: unknown change %T", c))
 	}
-	e.changes = append(e.changes, Authored{By: by, Change: c})
+	e.changes = append(e.changes, Authored{By: by, Change: c, For: e.asking})
 }
 
 func (e *Engine) applyAll(by cluster.Author, changes []cluster.Change) {

@@ -53,7 +53,8 @@ type Engine struct {
 	changes []Authored
 	touched map[record]struct{}
 	replies []Reply
-	more    bool // the turn ended early: go on at once
+	more    bool   // the turn ended early: go on at once
+	asking  string // who asks for the command that is carried out; "": none is
 	acks    []func()
 
 	index   map[cluster.NodeID]uint32

@@ -115,9 +115,10 @@ func (e *Engine) placeAll(try []place.Group, stalled map[string]bool, now cluste
 			e.groups[s.Key].stands = &s.Standing
 			stalled[s.Key], stands[s.Key] = true, true
 		}
+		chosen := newChoices(e, part)
 		for _, p := range r.Placements {
 			e.apply(cluster.AuthorPlace, cluster.SetPlacement{Task: p.Task, Placement: cluster.Placement{
-				Node: e.byIndex[p.Node], Since: now, Ports: p.Ports,
+				Node: e.byIndex[p.Node], Since: now, Ports: p.Ports, Among: chosen.among(p),
 			}})
 			taken = append(taken, p.Node)
 		}

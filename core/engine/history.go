@@ -34,9 +34,22 @@ func Rebuild(rev cluster.Revision, now cluster.Time, puts []any, deleted []strin
 	}
 	t := Turn{State: st}
 	for _, c := range out {
-		t.Changes = append(t.Changes, Authored{By: c.Owner(), Change: c})
+		t.Changes = append(t.Changes, Authored{By: c.Owner(), Change: c, For: askedBy(c)})
 	}
 	return t
+}
+
+// askedBy returns who asked for a change, as far as its record says.
+func askedBy(c cluster.Change) string {
+	switch c := c.(type) {
+	case cluster.PutJob:
+		return c.Job.Control.AskedBy
+	case cluster.AddNode:
+		return c.Node.Spec.AskedBy
+	case cluster.SetNodeSpec:
+		return c.Spec.AskedBy
+	}
+	return ""
 }
 
 func rebuilt(v any, rev cluster.Revision, now cluster.Time) []cluster.Change {
@@ -57,10 +70,10 @@ func rebuilt(v any, rev cluster.Revision, now cluster.Time) []cluster.Change {
 	case *cluster.Node:
 		add(v.Created == rev, cluster.AddNode{Node: v})
 		add(v.Created != rev && v.Status.Since == now, cluster.SetNodeStatus{Node: v.ID, Status: v.Status})
-		add(v.Seen[cluster.FieldAvailability] == rev && v.Created != rev, cluster.SetNodeSpec{Node: v.ID, Spec: v.Spec})
+		add((v.Spec.AskedRev == rev || v.Seen[cluster.FieldAvailability] == rev) && v.Created != rev, cluster.SetNodeSpec{Node: v.ID, Spec: v.Spec})
 		add(v.Drain.State != cluster.DrainNone && v.Drain.Since == now, cluster.SetDrain{Node: v.ID, Drain: v.Drain})
 	case *cluster.Job:
-		add(v.Control.ChangedRev == rev, cluster.PutJob{Job: v})
+		add(v.Control.ChangedRev == rev || v.Control.AskedRev == rev, cluster.PutJob{Job: v})
 		add(v.Update.State != cluster.UpdateNone && v.Update.Since == now, cluster.SetUpdate{Job: v.Name, Update: v.Update})
 	case *cluster.Stall:
 		add(v.Changed == now, cluster.PutStall{Stall: v})

@@ -23,6 +23,7 @@ func (e *Engine) job(name string) (*cluster.Job, error) {
 // putJob writes what is asked of a job.
 func (e *Engine) putJob(j *cluster.Job, c cluster.JobControl) JobResult {
 	out := *j
+	c.AskedBy, c.AskedRev = e.asking, e.rev
 	out.Control = c
 	e.apply(cluster.AuthorOperator, cluster.PutJob{Job: &out})
 	return JobResult{Job: &out, Changed: true}
@@ -76,7 +77,7 @@ func (e *Engine) newVersion(j *cluster.Job, c *cluster.JobControl, spec cluster.
 	c.Changed, c.ChangedRev = now, e.rev
 	c.UpdateHold = false
 	c.Versions = append(e.cutVersions(j, c.Versions), cluster.JobVersion{
-		Version: c.Version, SpecVersion: specVersion, Restarts: restarts, Created: now, Spec: spec, Reason: reason,
+		Version: c.Version, SpecVersion: specVersion, Restarts: restarts, Created: now, Spec: spec, Reason: reason, By: e.asking,
 	})
 }
 

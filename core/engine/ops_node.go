@@ -17,6 +17,7 @@ func (e *Engine) node(name string) (*cluster.Node, error) {
 }
 
 func (e *Engine) setNodeSpec(n *cluster.Node, spec cluster.NodeSpec) NodeResult {
+	spec.AskedBy, spec.AskedRev = e.asking, e.rev
 	e.apply(cluster.AuthorOperator, cluster.SetNodeSpec{Node: n.ID, Spec: spec})
 	return NodeResult{Node: e.work.Node(n.ID), Changed: true}
 }
@@ -38,7 +39,7 @@ func (e *Engine) joinNode(op JoinNode, now cluster.Time) (any, error) {
 	}
 	n := &cluster.Node{
 		ID: op.ID, Joined: now, Created: e.rev,
-		Spec:   cluster.NodeSpec{Name: name, Labels: op.Labels, Availability: cluster.Active},
+		Spec:   cluster.NodeSpec{Name: name, Labels: op.Labels, Availability: cluster.Active, AskedBy: e.asking, AskedRev: e.rev},
 		Status: cluster.NodeStatus{State: cluster.NodeSilent, Since: now},
 	}
 	e.agents[n.ID] = &agent{last: now}

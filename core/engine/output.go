@@ -17,6 +17,7 @@ type Turn struct {
 type Authored struct {
 	By     cluster.Author
 	Change cluster.Change
+	For    string // who asked for the command that made it; "": no command did, or nobody knows
 }
 
 // Output is what one Step decided. Nothing in it may be acted upon before the turn is committed.

@@ -76,7 +76,9 @@ func (e *Engine) finish(wake time.Duration) Output {
 func (e *Engine) take(in Input, now cluster.Time) {
 	switch in := in.(type) {
 	case command:
+		e.asking = in.by
 		v, err := e.operate(in, now)
+		e.asking = ""
 		e.replies = append(e.replies, Reply{ticket: in.ticket, value: v, err: err})
 	case AgentUp:
 		e.agentUp(in, now)

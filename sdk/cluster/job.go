@@ -37,6 +37,8 @@ type JobControl struct {
 	UpdateHold  bool   // an operator paused the update
 	Resumes     uint64 // how often an operator resumed a paused update
 	Cancelled   uint64 // the version whose update an operator cancelled
+	AskedBy     string // who asked for the latest of all this; "": the core, by an update that rolls back
+	AskedRev    Revision
 }
 
 // JobVersion is one version of a job.
@@ -47,6 +49,7 @@ type JobVersion struct {
 	Created     Time
 	Spec        JobSpec
 	Reason      string // "submitted", "scaled", "rolled back to 3", …
+	By          string // who asked for it; "": the core, by an update that rolls back
 }
 
 // VersionOf returns the given version of the job, or nil if history no longer has it.

@@ -51,6 +51,8 @@ type NodeSpec struct {
 	DrainDeadline  time.Duration // from DrainSince; 0: wait for budgets without limit
 	DrainSince     Time          // when Availability became Drain
 	Decommissioned bool          // "it never comes back": its tasks are gone
+	AskedBy        string        // who decided the latest of all this
+	AskedRev       Revision      // when
 }
 
 // NodeDescription is what the agent found on its machine.

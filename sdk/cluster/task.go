@@ -154,6 +154,15 @@ type Placement struct {
 	Node  NodeID
 	Since Time
 	Ports []PortGrant
+	Among Among
+}
+
+// Among is what a node was chosen from, for the record.
+type Among struct {
+	Nodes   int // that there were
+	Allowed int // of them: ready, active, and allowed by the filters and the slot
+	Rank    int // sum of the plugins' ranks of the chosen node
+	Beside  int // tasks of the same job on it already
 }
 
 // PortGrant is a port of the node that was given to a task.

@@ -48,6 +48,8 @@ func JobControlToProto(c *cluster.JobControl) *setpointv1.JobControl {
 		UpdateHold:  c.UpdateHold,
 		Cancelled:   c.Cancelled,
 		Resumes:     c.Resumes,
+		AskedBy:     c.AskedBy,
+		AskedRev:    uint64(c.AskedRev),
 	}
 }
 
@@ -74,6 +76,8 @@ func JobControlFromProto(p *setpointv1.JobControl) (cluster.JobControl, error) {
 		UpdateHold:  p.GetUpdateHold(),
 		Cancelled:   p.GetCancelled(),
 		Resumes:     p.GetResumes(),
+		AskedBy:     p.GetAskedBy(),
+		AskedRev:    cluster.Revision(p.GetAskedRev()),
 	}, nil
 }
 
@@ -86,6 +90,7 @@ func JobVersionToProto(v *cluster.JobVersion) *setpointv1.JobVersion {
 		Created:     TimeToProto(v.Created),
 		Spec:        JobSpecToProto(&v.Spec),
 		Reason:      v.Reason,
+		By:          v.By,
 	}
 }
 
@@ -106,6 +111,7 @@ func JobVersionFromProto(p *setpointv1.JobVersion) (cluster.JobVersion, error) {
 		Created:     TimeFromProto(p.GetCreated()),
 		Spec:        spec,
 		Reason:      p.GetReason(),
+		By:          p.GetBy(),
 	}, nil
 }
 

@@ -54,6 +54,8 @@ func NodeSpecToProto(s cluster.NodeSpec) *setpointv1.NodeSpec {
 		DrainDeadlineNs: int64(s.DrainDeadline),
 		DrainSince:      TimeToProto(s.DrainSince),
 		Decommissioned:  s.Decommissioned,
+		AskedBy:         s.AskedBy,
+		AskedRev:        uint64(s.AskedRev),
 	}
 }
 
@@ -66,6 +68,8 @@ func NodeSpecFromProto(p *setpointv1.NodeSpec) cluster.NodeSpec {
 		DrainDeadline:  duration(p.GetDrainDeadlineNs()),
 		DrainSince:     TimeFromProto(p.GetDrainSince()),
 		Decommissioned: p.GetDecommissioned(),
+		AskedBy:        p.GetAskedBy(),
+		AskedRev:       cluster.Revision(p.GetAskedRev()),
 	}
 }
 

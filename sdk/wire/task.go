@@ -100,7 +100,16 @@ func DesiredFromProto(p *setpointv1.Desired) (cluster.Desired, error) {
 
 // PlacementToProto returns the message of pl.
 func PlacementToProto(pl cluster.Placement) *setpointv1.Placement {
-	return &setpointv1.Placement{Node: string(pl.Node), Since: TimeToProto(pl.Since), Ports: each(pl.Ports, PortGrantToProto)}
+	return &setpointv1.Placement{
+		Node: string(pl.Node), Since: TimeToProto(pl.Since), Ports: each(pl.Ports, PortGrantToProto), Among: amongToProto(pl.Among),
+	}
+}
+
+func amongToProto(a cluster.Among) *setpointv1.Among {
+	if a == (cluster.Among{}) {
+		return nil
+	}
+	return &setpointv1.Among{Nodes: int64(a.Nodes), Allowed: int64(a.Allowed), Rank: int64(a.Rank), Beside: int64(a.Beside)}
 }
 
 // PlacementFromProto returns where p says a task was put, or an error that wraps ErrRange if a port number in it is none.
@@ -109,7 +118,11 @@ func PlacementFromProto(p *setpointv1.Placement) (cluster.Placement, error) {
 	if err != nil {
 		return cluster.Placement{}, err
 	}
-	return cluster.Placement{Node: cluster.NodeID(p.GetNode()), Since: TimeFromProto(p.GetSince()), Ports: ports}, nil
+	a := p.GetAmong()
+	return cluster.Placement{
+		Node: cluster.NodeID(p.GetNode()), Since: TimeFromProto(p.GetSince()), Ports: ports,
+		Among: cluster.Among{Nodes: int(a.GetNodes()), Allowed: int(a.GetAllowed()), Rank: int(a.GetRank()), Beside: int(a.GetBeside())},
+	}, nil
 }
 
 // ObservedToProto returns the message of o.

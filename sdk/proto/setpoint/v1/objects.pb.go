@@ -245,6 +245,8 @@ type NodeSpec struct {
 	DrainDeadlineNs int64                  `protobuf:"varint,4,opt,name=drain_deadline_ns,json=drainDeadlineNs,proto3" json:"drain_deadline_ns,omitempty"`
 	DrainSince      *Time                  `protobuf:"bytes,5,opt,name=drain_since,json=drainSince,proto3" json:"drain_since,omitempty"`
 	Decommissioned  bool                   `protobuf:"varint,6,opt,name=decommissioned,proto3" json:"decommissioned,omitempty"`
+	AskedBy         string                 `protobuf:"bytes,7,opt,name=asked_by,json=askedBy,proto3" json:"asked_by,omitempty"`
+	AskedRev        uint64                 `protobuf:"varint,8,opt,name=asked_rev,json=askedRev,proto3" json:"asked_rev,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -319,6 +321,20 @@ func (x *NodeSpec) GetDecommissioned() bool {
 		return x.Decommissioned
 	}
 	return false
+}
+
+func (x *NodeSpec) GetAskedBy() string {
+	if x != nil {
+		return x.AskedBy
+	}
+	return ""
+}
+
+func (x *NodeSpec) GetAskedRev() uint64 {
+	if x != nil {
+		return x.AskedRev
+	}
+	return 0
 }
 
 type NodeDescription struct {
@@ -647,6 +663,8 @@ type JobControl struct {
 	UpdateHold    bool                   `protobuf:"varint,10,opt,name=update_hold,json=updateHold,proto3" json:"update_hold,omitempty"`
 	Cancelled     uint64                 `protobuf:"varint,11,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	Resumes       uint64                 `protobuf:"varint,12,opt,name=resumes,proto3" json:"resumes,omitempty"`
+	AskedBy       string                 `protobuf:"bytes,20,opt,name=asked_by,json=askedBy,proto3" json:"asked_by,omitempty"`
+	AskedRev      uint64                 `protobuf:"varint,21,opt,name=asked_rev,json=askedRev,proto3" json:"asked_rev,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -765,6 +783,20 @@ func (x *JobControl) GetResumes() uint64 {
 	return 0
 }
 
+func (x *JobControl) GetAskedBy() string {
+	if x != nil {
+		return x.AskedBy
+	}
+	return ""
+}
+
+func (x *JobControl) GetAskedRev() uint64 {
+	if x != nil {
+		return x.AskedRev
+	}
+	return 0
+}
+
 type JobVersion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -773,6 +805,7 @@ type JobVersion struct {
 	Created       *Time                  `protobuf:"bytes,4,opt,name=created,proto3" json:"created,omitempty"`
 	Spec          *JobSpec               `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
 	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	By            string                 `protobuf:"bytes,7,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -845,6 +878,13 @@ func (x *JobVersion) GetSpec() *JobSpec {
 func (x *JobVersion) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *JobVersion) GetBy() string {
+	if x != nil {
+		return x.By
 	}
 	return ""
 }
@@ -2382,6 +2422,7 @@ type Placement struct {
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Since         *Time                  `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
 	Ports         []*PortGrant           `protobuf:"bytes,3,rep,name=ports,proto3" json:"ports,omitempty"`
+	Among         *Among                 `protobuf:"bytes,8,opt,name=among,proto3" json:"among,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2437,6 +2478,81 @@ func (x *Placement) GetPorts() []*PortGrant {
 	return nil
 }
 
+func (x *Placement) GetAmong() *Among {
+	if x != nil {
+		return x.Among
+	}
+	return nil
+}
+
+type Among struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         int64                  `protobuf:"varint,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	Allowed       int64                  `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	Rank          int64                  `protobuf:"varint,3,opt,name=rank,proto3" json:"rank,omitempty"`
+	Beside        int64                  `protobuf:"varint,4,opt,name=beside,proto3" json:"beside,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Among) Reset() {
+	*x = Among{}
+	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Among) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Among) ProtoMessage() {}
+
+func (x *Among) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Among.ProtoReflect.Descriptor instead.
+func (*Among) Descriptor() ([]byte, []int) {
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Among) GetNodes() int64 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *Among) GetAllowed() int64 {
+	if x != nil {
+		return x.Allowed
+	}
+	return 0
+}
+
+func (x *Among) GetRank() int64 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Among) GetBeside() int64 {
+	if x != nil {
+		return x.Beside
+	}
+	return 0
+}
+
 type PortGrant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2447,7 +2563,7 @@ type PortGrant struct {
 
 func (x *PortGrant) Reset() {
 	*x = PortGrant{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2575,7 @@ func (x *PortGrant) String() string {
 func (*PortGrant) ProtoMessage() {}
 
 func (x *PortGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2588,7 @@ func (x *PortGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortGrant.ProtoReflect.Descriptor instead.
 func (*PortGrant) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{27}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PortGrant) GetName() string {
@@ -2504,7 +2620,7 @@ type Observed struct {
 
 func (x *Observed) Reset() {
 	*x = Observed{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2632,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2645,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{28}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Observed) GetState() uint32 {
@@ -2592,7 +2708,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +2720,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +2733,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{29}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Condition) GetState() string {
@@ -2658,7 +2774,7 @@ type Stall struct {
 
 func (x *Stall) Reset() {
 	*x = Stall{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2786,7 @@ func (x *Stall) String() string {
 func (*Stall) ProtoMessage() {}
 
 func (x *Stall) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2799,7 @@ func (x *Stall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stall.ProtoReflect.Descriptor instead.
 func (*Stall) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{30}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Stall) GetSubjectKind() string {
@@ -2759,7 +2875,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +2887,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +2900,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{31}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Facts) GetNodes() int64 {
@@ -2813,7 +2929,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +2941,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,7 +2954,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{32}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Exclusion) GetSource() string {
@@ -2894,7 +3010,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\vdescription\x18\x05 \x01(\v2\x1c.setpoint.v1.NodeDescriptionR\vdescription\x12/\n" +
 	"\x06status\x18\x06 \x01(\v2\x17.setpoint.v1.NodeStatusR\x06status\x12.\n" +
 	"\x05drain\x18\a \x01(\v2\x18.setpoint.v1.DrainStatusR\x05drain\x12\x12\n" +
-	"\x04seen\x18\b \x03(\x04R\x04seen\"\xc0\x02\n" +
+	"\x04seen\x18\b \x03(\x04R\x04seen\"\xf8\x02\n" +
 	"\bNodeSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
 	"\x06labels\x18\x02 \x03(\v2!.setpoint.v1.NodeSpec.LabelsEntryR\x06labels\x12\"\n" +
@@ -2902,7 +3018,9 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x11drain_deadline_ns\x18\x04 \x01(\x03R\x0fdrainDeadlineNs\x122\n" +
 	"\vdrain_since\x18\x05 \x01(\v2\x11.setpoint.v1.TimeR\n" +
 	"drainSince\x12&\n" +
-	"\x0edecommissioned\x18\x06 \x01(\bR\x0edecommissioned\x1a9\n" +
+	"\x0edecommissioned\x18\x06 \x01(\bR\x0edecommissioned\x12\x19\n" +
+	"\basked_by\x18\a \x01(\tR\aaskedBy\x12\x1b\n" +
+	"\tasked_rev\x18\b \x01(\x04R\baskedRev\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe4\x02\n" +
@@ -2937,7 +3055,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\vcreated_rev\x18\x03 \x01(\x04R\n" +
 	"createdRev\x121\n" +
 	"\acontrol\x18\x04 \x01(\v2\x17.setpoint.v1.JobControlR\acontrol\x12+\n" +
-	"\x06update\x18\x05 \x01(\v2\x13.setpoint.v1.UpdateR\x06update\"\xa9\x03\n" +
+	"\x06update\x18\x05 \x01(\v2\x13.setpoint.v1.UpdateR\x06update\"\xe1\x03\n" +
 	"\n" +
 	"JobControl\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.setpoint.v1.JobSpecR\x04spec\x12\x18\n" +
@@ -2954,7 +3072,9 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	" \x01(\bR\n" +
 	"updateHold\x12\x1c\n" +
 	"\tcancelled\x18\v \x01(\x04R\tcancelled\x12\x18\n" +
-	"\aresumes\x18\f \x01(\x04R\aresumes\"\xd4\x01\n" +
+	"\aresumes\x18\f \x01(\x04R\aresumes\x12\x19\n" +
+	"\basked_by\x18\x14 \x01(\tR\aaskedBy\x12\x1b\n" +
+	"\tasked_rev\x18\x15 \x01(\x04R\baskedRev\"\xe4\x01\n" +
 	"\n" +
 	"JobVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12!\n" +
@@ -2962,7 +3082,8 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\brestarts\x18\x03 \x01(\x04R\brestarts\x12+\n" +
 	"\acreated\x18\x04 \x01(\v2\x11.setpoint.v1.TimeR\acreated\x12(\n" +
 	"\x04spec\x18\x05 \x01(\v2\x14.setpoint.v1.JobSpecR\x04spec\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\"\x82\x06\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02by\x18\a \x01(\tR\x02by\"\x82\x06\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -3126,11 +3247,17 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12'\n" +
 	"\x05since\x18\x04 \x01(\v2\x11.setpoint.v1.TimeR\x05since\x12\x19\n" +
-	"\bgrace_ns\x18\x05 \x01(\x03R\agraceNs\"v\n" +
+	"\bgrace_ns\x18\x05 \x01(\x03R\agraceNs\"\xa0\x01\n" +
 	"\tPlacement\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12'\n" +
 	"\x05since\x18\x02 \x01(\v2\x11.setpoint.v1.TimeR\x05since\x12,\n" +
-	"\x05ports\x18\x03 \x03(\v2\x16.setpoint.v1.PortGrantR\x05ports\"7\n" +
+	"\x05ports\x18\x03 \x03(\v2\x16.setpoint.v1.PortGrantR\x05ports\x12(\n" +
+	"\x05among\x18\b \x01(\v2\x12.setpoint.v1.AmongR\x05among\"c\n" +
+	"\x05Among\x12\x14\n" +
+	"\x05nodes\x18\x01 \x01(\x03R\x05nodes\x12\x18\n" +
+	"\aallowed\x18\x02 \x01(\x03R\aallowed\x12\x12\n" +
+	"\x04rank\x18\x03 \x01(\x03R\x04rank\x12\x16\n" +
+	"\x06beside\x18\x04 \x01(\x03R\x06beside\"7\n" +
 	"\tPortGrant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\"\xc0\x01\n" +
@@ -3178,7 +3305,7 @@ func file_setpoint_v1_objects_proto_rawDescGZIP() []byte {
 	return file_setpoint_v1_objects_proto_rawDescData
 }
 
-var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Time)(nil),            // 0: setpoint.v1.Time
 	(*Resources)(nil),       // 1: setpoint.v1.Resources
@@ -3207,29 +3334,30 @@ var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Reserve)(nil),         // 24: setpoint.v1.Reserve
 	(*Desired)(nil),         // 25: setpoint.v1.Desired
 	(*Placement)(nil),       // 26: setpoint.v1.Placement
-	(*PortGrant)(nil),       // 27: setpoint.v1.PortGrant
-	(*Observed)(nil),        // 28: setpoint.v1.Observed
-	(*Condition)(nil),       // 29: setpoint.v1.Condition
-	(*Stall)(nil),           // 30: setpoint.v1.Stall
-	(*Facts)(nil),           // 31: setpoint.v1.Facts
-	(*Exclusion)(nil),       // 32: setpoint.v1.Exclusion
-	nil,                     // 33: setpoint.v1.Resources.UnitsEntry
-	nil,                     // 34: setpoint.v1.NodeSpec.LabelsEntry
-	nil,                     // 35: setpoint.v1.NodeDescription.AttributesEntry
-	nil,                     // 36: setpoint.v1.JobSpec.LabelsEntry
-	nil,                     // 37: setpoint.v1.TaskSpec.EnvEntry
-	nil,                     // 38: setpoint.v1.TaskSpec.ConfigEntry
+	(*Among)(nil),           // 27: setpoint.v1.Among
+	(*PortGrant)(nil),       // 28: setpoint.v1.PortGrant
+	(*Observed)(nil),        // 29: setpoint.v1.Observed
+	(*Condition)(nil),       // 30: setpoint.v1.Condition
+	(*Stall)(nil),           // 31: setpoint.v1.Stall
+	(*Facts)(nil),           // 32: setpoint.v1.Facts
+	(*Exclusion)(nil),       // 33: setpoint.v1.Exclusion
+	nil,                     // 34: setpoint.v1.Resources.UnitsEntry
+	nil,                     // 35: setpoint.v1.NodeSpec.LabelsEntry
+	nil,                     // 36: setpoint.v1.NodeDescription.AttributesEntry
+	nil,                     // 37: setpoint.v1.JobSpec.LabelsEntry
+	nil,                     // 38: setpoint.v1.TaskSpec.EnvEntry
+	nil,                     // 39: setpoint.v1.TaskSpec.ConfigEntry
 }
 var file_setpoint_v1_objects_proto_depIdxs = []int32{
-	33, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
+	34, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
 	0,  // 1: setpoint.v1.Node.joined:type_name -> setpoint.v1.Time
 	3,  // 2: setpoint.v1.Node.spec:type_name -> setpoint.v1.NodeSpec
 	4,  // 3: setpoint.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	5,  // 4: setpoint.v1.Node.status:type_name -> setpoint.v1.NodeStatus
 	6,  // 5: setpoint.v1.Node.drain:type_name -> setpoint.v1.DrainStatus
-	34, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
+	35, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
 	0,  // 7: setpoint.v1.NodeSpec.drain_since:type_name -> setpoint.v1.Time
-	35, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
+	36, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
 	1,  // 9: setpoint.v1.NodeDescription.capacity:type_name -> setpoint.v1.Resources
 	0,  // 10: setpoint.v1.NodeStatus.since:type_name -> setpoint.v1.Time
 	0,  // 11: setpoint.v1.NodeStatus.replace:type_name -> setpoint.v1.Time
@@ -3242,7 +3370,7 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	9,  // 18: setpoint.v1.JobControl.versions:type_name -> setpoint.v1.JobVersion
 	0,  // 19: setpoint.v1.JobVersion.created:type_name -> setpoint.v1.Time
 	10, // 20: setpoint.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	36, // 21: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
+	37, // 21: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
 	11, // 22: setpoint.v1.JobSpec.plugins:type_name -> setpoint.v1.PluginSettings
 	12, // 23: setpoint.v1.JobSpec.max_unavailable:type_name -> setpoint.v1.Amount
 	13, // 24: setpoint.v1.JobSpec.spread:type_name -> setpoint.v1.Spread
@@ -3250,8 +3378,8 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	19, // 26: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
 	20, // 27: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
 	14, // 28: setpoint.v1.Spread.targets:type_name -> setpoint.v1.SpreadTarget
-	37, // 29: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
-	38, // 30: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
+	38, // 29: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
+	39, // 30: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
 	1,  // 31: setpoint.v1.TaskSpec.resources:type_name -> setpoint.v1.Resources
 	16, // 32: setpoint.v1.TaskSpec.ports:type_name -> setpoint.v1.Port
 	17, // 33: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
@@ -3266,24 +3394,25 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	24, // 42: setpoint.v1.Task.reserve:type_name -> setpoint.v1.Reserve
 	25, // 43: setpoint.v1.Task.desired:type_name -> setpoint.v1.Desired
 	26, // 44: setpoint.v1.Task.placement:type_name -> setpoint.v1.Placement
-	28, // 45: setpoint.v1.Task.observed:type_name -> setpoint.v1.Observed
-	29, // 46: setpoint.v1.Task.condition:type_name -> setpoint.v1.Condition
+	29, // 45: setpoint.v1.Task.observed:type_name -> setpoint.v1.Observed
+	30, // 46: setpoint.v1.Task.condition:type_name -> setpoint.v1.Condition
 	1,  // 47: setpoint.v1.Reserve.resources:type_name -> setpoint.v1.Resources
 	16, // 48: setpoint.v1.Reserve.ports:type_name -> setpoint.v1.Port
 	0,  // 49: setpoint.v1.Desired.since:type_name -> setpoint.v1.Time
 	0,  // 50: setpoint.v1.Placement.since:type_name -> setpoint.v1.Time
-	27, // 51: setpoint.v1.Placement.ports:type_name -> setpoint.v1.PortGrant
-	0,  // 52: setpoint.v1.Observed.at:type_name -> setpoint.v1.Time
-	0,  // 53: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
-	0,  // 54: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
-	0,  // 55: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
-	31, // 56: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
-	32, // 57: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	28, // 51: setpoint.v1.Placement.ports:type_name -> setpoint.v1.PortGrant
+	27, // 52: setpoint.v1.Placement.among:type_name -> setpoint.v1.Among
+	0,  // 53: setpoint.v1.Observed.at:type_name -> setpoint.v1.Time
+	0,  // 54: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
+	0,  // 55: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
+	0,  // 56: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
+	32, // 57: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
+	33, // 58: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_v1_objects_proto_init() }
@@ -3297,7 +3426,7 @@ func file_setpoint_v1_objects_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_v1_objects_proto_rawDesc), len(file_setpoint_v1_objects_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
