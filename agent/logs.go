@@ -27,7 +27,13 @@ type logRequests struct {
 
 	mu     sync.Mutex // guards what follows
 	closed bool
-	live   map[uint64]context.CancelFunc
+	live   map[uint64]*logRequest
+}
+
+// logRequest is a request that is served.
+type logRequest struct {
+	cancel context.CancelFunc
+	window window
 }
 
 // begin serves a request until all was sent, or it is cancelled, or the session's context ends.
@@ -38,19 +44,20 @@ func (l *logRequests) begin(ctx context.Context, s *session, req *agentv1.LogReq
 		return
 	}
 	if l.live == nil {
-		l.live = make(map[uint64]context.CancelFunc)
+		l.live = make(map[uint64]*logRequest)
 	}
 	if _, taken := l.live[req.GetRequest()]; taken {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	full := len(l.live) >= maxLogRequests
-	l.live[req.GetRequest()] = cancel
+	r := &logRequest{cancel: cancel, window: newWindow(req.GetWindowBytes())}
+	l.live[req.GetRequest()] = r
 	l.group.Go(func() {
 		defer l.cancel(req.GetRequest())
 		err := errors.New("the node serves too many requests for output")
 		if !full {
-			err = s.sendLogs(ctx, req)
+			err = s.sendLogs(ctx, req, &r.window)
 		}
 		if ctx.Err() != nil {
 			return // nobody waits for it
@@ -67,9 +74,18 @@ func (l *logRequests) begin(ctx context.Context, s *session, req *agentv1.LogReq
 func (l *logRequests) cancel(request uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if cancel := l.live[request]; cancel != nil {
-		cancel()
+	if r := l.live[request]; r != nil {
+		r.cancel()
 		delete(l.live, request)
+	}
+}
+
+// more lets a request send so many bytes more.
+func (l *logRequests) more(request uint64, bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.live[request]; r != nil {
+		r.window.give(bytes)
 	}
 }
 
@@ -82,7 +98,7 @@ func (l *logRequests) close() {
 }
 
 // sendLogs reads a task's output and sends it. Lines that come together go together.
-func (s *session) sendLogs(ctx context.Context, req *agentv1.LogRequest) error {
+func (s *session) sendLogs(ctx context.Context, req *agentv1.LogRequest, w *window) error {
 	d, handle, found := s.agent.set.Find(cluster.TaskID(req.GetTask()))
 	if !found {
 		return fmt.Errorf("task %s is not known on this node", req.GetTask())
@@ -95,6 +111,9 @@ func (s *session) sendLogs(ctx context.Context, req *agentv1.LogRequest) error {
 		return nil
 	}
 	chunks := newChunker(func(data []byte) {
+		if w.take(ctx, int64(len(data))) != nil {
+			return // nobody waits for it
+		}
 		s.say(ctx, &agentv1.FromAgent{Message: &agentv1.FromAgent_Logs{Logs: &agentv1.Logs{Request: req.GetRequest(), Data: data}}})
 	})
 	defer chunks.close()
@@ -105,6 +124,49 @@ func (s *session) sendLogs(ctx context.Context, req *agentv1.LogRequest) error {
 		chunks.add(line)
 	}
 	return ctx.Err()
+}
+
+// window is how much may be sent before the reader has taken some of it.
+type window struct {
+	limited bool
+	changed chan struct{} // holds a value when more may be sent
+
+	mu   sync.Mutex // guards left
+	left int64      // bytes; below 0 once a message was larger than what was left
+}
+
+func newWindow(bytes int64) window {
+	return window{limited: bytes > 0, left: bytes, changed: make(chan struct{}, 1)}
+}
+
+// take waits until something may be sent, or the context ends, and counts what is.
+func (w *window) take(ctx context.Context, bytes int64) error {
+	for w.limited {
+		w.mu.Lock()
+		open := w.left > 0
+		if open {
+			w.left -= bytes
+		}
+		w.mu.Unlock()
+		if open {
+			break
+		}
+		select {
+		case <-w.changed:
+		case <-ctx.Done():
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *window) give(bytes int64) {
+	w.mu.Lock()
+	w.left += bytes
+	w.mu.Unlock()
+	notify(w.changed)
 }
 
 // logsRequest reads a request. No last lines at all means only what is written from now on.

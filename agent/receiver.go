@@ -51,6 +51,9 @@ func (s *session) take(ctx context.Context, m *agentv1.FromServer) error {
 	case *agentv1.FromServer_LogCancel:
 		s.logs.cancel(m.LogCancel.GetRequest())
 		return nil
+	case *agentv1.FromServer_LogMore:
+		s.logs.more(m.LogMore.GetRequest(), m.LogMore.GetBytes())
+		return nil
 	case *agentv1.FromServer_Welcome:
 		return protocolError("the server welcomes twice")
 	}

@@ -436,6 +436,8 @@ func TestLogs(t *testing.T) {
 	c.await("end", func() bool { return ended(2) && output(2) == "two\n" })
 	ask(3, &agentv1.LogRequest{Stream: "stdout", Tail: 1})
 	c.await("tail", func() bool { return ended(3) && output(3) == "three\n" })
+	ask(7, &agentv1.LogRequest{Stream: "stdout", Follow: true, Tail: -1, WindowBytes: 10})
+	c.await("what fits into the window", func() bool { return output(7) == "one\nthree\n" })
 	ask(4, &agentv1.LogRequest{Follow: true, Tail: 0})
 	ask(5, &agentv1.LogRequest{Stream: "nonsense", Tail: -1})
 	c.await("refusal", func() bool { return ended(5) && strings.Contains(c.logs[5][0].GetErr(), "nonsense") })
@@ -443,6 +445,14 @@ func TestLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.await("four", func() bool { return output(1) == "one\nthree\nfour\n" && output(4) == "four\n" })
+	c.mu.Lock()
+	if got := output(7); got != "one\nthree\n" {
+		t.Errorf("beyond the window came %q", got)
+	}
+	c.mu.Unlock()
+	c.send(&agentv1.FromServer{Message: &agentv1.FromServer_LogMore{LogMore: &agentv1.LogMore{Request: 7, Bytes: 10}}})
+	c.await("what there is more room for", func() bool { return output(7) == "one\nthree\nfour\n" })
+	c.send(&agentv1.FromServer{Message: &agentv1.FromServer_LogCancel{LogCancel: &agentv1.LogCancel{Request: 7}}})
 	c.send(&agentv1.FromServer{Message: &agentv1.FromServer_LogCancel{LogCancel: &agentv1.LogCancel{Request: 1}}})
 	c.change(2, unwanted("talk/1/1", 0, cluster.Running))
 	c.state("talk/1/1", cluster.Stopped)

@@ -11,14 +11,15 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
-// Limits of log streams: for each node, and for each stream what may wait for its reader.
+// Limits of log streams: for each node, and for each stream what an agent may send before it was read, and what may wait at most.
 const (
 	maxLogStreams = 32
+	logWindow     = 1 << 20
 	maxLogBytes   = 4 << 20
 )
 
 // OpenLogs asks the agent of a node for a task's output. Only the request's number is set here. Reading gives io.EOF at the end, ErrLogsSlow
-// if the reader fell too far behind, and the context's error once that ends; Close ends the stream early. The error is ErrNoSession if the
+// if the agent sends more than was read of it, and the context's error once that ends; Close ends the stream early. The error is ErrNoSession if the
 // node's agent is not connected, and ErrLogsBusy if the node serves too many streams.
 func (d *Dispatcher) OpenLogs(ctx context.Context, node cluster.NodeID, req *agentv1.LogRequest) (io.ReadCloser, error) {
 	s := d.session(node)
@@ -31,7 +32,7 @@ func (d *Dispatcher) OpenLogs(ctx context.Context, node cluster.NodeID, req *age
 	}
 	ask := &agentv1.LogRequest{
 		Request: l.number, Task: req.GetTask(), Stream: req.GetStream(), Follow: req.GetFollow(), Tail: req.GetTail(),
-		SinceUnixNs: req.GetSinceUnixNs(),
+		SinceUnixNs: req.GetSinceUnixNs(), WindowBytes: logWindow,
 	}
 	if !s.out.control(&agentv1.FromServer{Message: &agentv1.FromServer_LogRequest{LogRequest: ask}}) {
 		s.logs.drop(l.number)
@@ -46,6 +47,22 @@ type logReader struct {
 	*logStream
 	session *session
 	stop    func() bool
+	read    int64 // bytes since more was asked for
+}
+
+// Read implements io.Reader. What was read makes room for more.
+func (r *logReader) Read(p []byte) (int, error) {
+	n, err := r.logStream.Read(p)
+	if r.read += int64(n); r.read < logWindow/2 {
+		return n, err
+	}
+	more := &agentv1.LogMore{Request: r.number, Bytes: r.read}
+	if r.session.out.control(&agentv1.FromServer{Message: &agentv1.FromServer_LogMore{LogMore: more}}) {
+		r.read = 0
+	} else {
+		r.finish(ErrLogsBusy)
+	}
+	return n, err
 }
 
 // Close ends the stream; the agent is told if it had more to send.

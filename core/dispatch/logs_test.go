@@ -98,6 +98,41 @@ func TestLogsEndEarly(t *testing.T) {
 	})
 }
 
+// What nobody reads is not sent: a log of any length can be read as slowly as one likes.
+func TestLogsComeAsTheyAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDispatcher(t, newFakeEngine(readyNode("n1")))
+		a := dial(t, d, "n1", hello())
+		a.welcome()
+		r, err := d.OpenLogs(t.Context(), "n1", &agentv1.LogRequest{Task: "web/1/3", Tail: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := a.next().GetLogRequest()
+		if ask.GetWindowBytes() != logWindow {
+			t.Errorf("the agent may send %d bytes, want %d", ask.GetWindowBytes(), logWindow)
+		}
+		part := make([]byte, logWindow/2)
+		for range 2 * maxLogBytes / len(part) { // more than ever waits
+			a.send(logs(&agentv1.Logs{Request: ask.GetRequest(), Data: part}))
+			if _, err := io.ReadFull(r, part); err != nil {
+				t.Fatal(err)
+			}
+			if m := a.next().GetLogMore(); m.GetRequest() != ask.GetRequest() || m.GetBytes() != logWindow/2 {
+				t.Fatalf("the agent is told %v, want that it may send what was read", m)
+			}
+		}
+		a.send(logs(&agentv1.Logs{Request: ask.GetRequest(), End: true}))
+		if _, err := r.Read(part); !errors.Is(err, io.EOF) {
+			t.Errorf("read gave %v at the end", err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		_ = a.hangUp()
+	})
+}
+
 func TestLogStreamsAreLimited(t *testing.T) {
 	var l logStreams
 	for range maxLogStreams {

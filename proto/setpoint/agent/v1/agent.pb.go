@@ -790,6 +790,7 @@ type FromServer struct {
 	//	*FromServer_Leave
 	//	*FromServer_LogRequest
 	//	*FromServer_LogCancel
+	//	*FromServer_LogMore
 	Message       isFromServer_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -895,6 +896,15 @@ func (x *FromServer) GetLogCancel() *LogCancel {
 	return nil
 }
 
+func (x *FromServer) GetLogMore() *LogMore {
+	if x != nil {
+		if x, ok := x.Message.(*FromServer_LogMore); ok {
+			return x.LogMore
+		}
+	}
+	return nil
+}
+
 type isFromServer_Message interface {
 	isFromServer_Message()
 }
@@ -927,6 +937,10 @@ type FromServer_LogCancel struct {
 	LogCancel *LogCancel `protobuf:"bytes,7,opt,name=log_cancel,json=logCancel,proto3,oneof"`
 }
 
+type FromServer_LogMore struct {
+	LogMore *LogMore `protobuf:"bytes,8,opt,name=log_more,json=logMore,proto3,oneof"`
+}
+
 func (*FromServer_Welcome) isFromServer_Message() {}
 
 func (*FromServer_Assignments) isFromServer_Message() {}
@@ -940,6 +954,8 @@ func (*FromServer_Leave) isFromServer_Message() {}
 func (*FromServer_LogRequest) isFromServer_Message() {}
 
 func (*FromServer_LogCancel) isFromServer_Message() {}
+
+func (*FromServer_LogMore) isFromServer_Message() {}
 
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1291,6 +1307,7 @@ type LogRequest struct {
 	Follow        bool                   `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`
 	Tail          int64                  `protobuf:"varint,5,opt,name=tail,proto3" json:"tail,omitempty"` // last lines; negative: all
 	SinceUnixNs   int64                  `protobuf:"varint,6,opt,name=since_unix_ns,json=sinceUnixNs,proto3" json:"since_unix_ns,omitempty"`
+	WindowBytes   int64                  `protobuf:"varint,7,opt,name=window_bytes,json=windowBytes,proto3" json:"window_bytes,omitempty"` // how much may be sent before more is asked for; 0: all of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1367,6 +1384,66 @@ func (x *LogRequest) GetSinceUnixNs() int64 {
 	return 0
 }
 
+func (x *LogRequest) GetWindowBytes() int64 {
+	if x != nil {
+		return x.WindowBytes
+	}
+	return 0
+}
+
+// So many bytes more may be sent: they were read. Output that nobody reads waits on the node, where it takes no memory.
+type LogMore struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogMore) Reset() {
+	*x = LogMore{}
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogMore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogMore) ProtoMessage() {}
+
+func (x *LogMore) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogMore.ProtoReflect.Descriptor instead.
+func (*LogMore) Descriptor() ([]byte, []int) {
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *LogMore) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *LogMore) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 type LogCancel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
@@ -1376,7 +1453,7 @@ type LogCancel struct {
 
 func (x *LogCancel) Reset() {
 	*x = LogCancel{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1465,7 @@ func (x *LogCancel) String() string {
 func (*LogCancel) ProtoMessage() {}
 
 func (x *LogCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1478,7 @@ func (x *LogCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogCancel.ProtoReflect.Descriptor instead.
 func (*LogCancel) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LogCancel) GetRequest() uint64 {
@@ -1472,7 +1549,7 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\bR\x03end\x12\x10\n" +
-	"\x03err\x18\x04 \x01(\tR\x03err\"\xb6\x03\n" +
+	"\x03err\x18\x04 \x01(\tR\x03err\"\xef\x03\n" +
 	"\n" +
 	"FromServer\x126\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1a.setpoint.agent.v1.WelcomeH\x00R\awelcome\x12B\n" +
@@ -1483,7 +1560,8 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\vlog_request\x18\x06 \x01(\v2\x1d.setpoint.agent.v1.LogRequestH\x00R\n" +
 	"logRequest\x12=\n" +
 	"\n" +
-	"log_cancel\x18\a \x01(\v2\x1c.setpoint.agent.v1.LogCancelH\x00R\tlogCancelB\t\n" +
+	"log_cancel\x18\a \x01(\v2\x1c.setpoint.agent.v1.LogCancelH\x00R\tlogCancel\x127\n" +
+	"\blog_more\x18\b \x01(\v2\x1a.setpoint.agent.v1.LogMoreH\x00R\alogMoreB\t\n" +
 	"\amessage\"h\n" +
 	"\aWelcome\x12\x1d\n" +
 	"\n" +
@@ -1511,7 +1589,7 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\tReportAck\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"\x1f\n" +
 	"\x05Leave\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xa2\x01\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xc5\x01\n" +
 	"\n" +
 	"LogRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x12\n" +
@@ -1519,7 +1597,11 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\x06stream\x18\x03 \x01(\tR\x06stream\x12\x16\n" +
 	"\x06follow\x18\x04 \x01(\bR\x06follow\x12\x12\n" +
 	"\x04tail\x18\x05 \x01(\x03R\x04tail\x12\"\n" +
-	"\rsince_unix_ns\x18\x06 \x01(\x03R\vsinceUnixNs\"%\n" +
+	"\rsince_unix_ns\x18\x06 \x01(\x03R\vsinceUnixNs\x12!\n" +
+	"\fwindow_bytes\x18\a \x01(\x03R\vwindowBytes\"9\n" +
+	"\aLogMore\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"%\n" +
 	"\tLogCancel\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest2\xef\x01\n" +
 	"\fAgentService\x12G\n" +
@@ -1539,7 +1621,7 @@ func file_setpoint_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_setpoint_agent_v1_agent_proto_rawDescData
 }
 
-var file_setpoint_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_setpoint_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_setpoint_agent_v1_agent_proto_goTypes = []any{
 	(*JoinRequest)(nil),        // 0: setpoint.agent.v1.JoinRequest
 	(*JoinResponse)(nil),       // 1: setpoint.agent.v1.JoinResponse
@@ -1559,44 +1641,46 @@ var file_setpoint_agent_v1_agent_proto_goTypes = []any{
 	(*ReportAck)(nil),          // 15: setpoint.agent.v1.ReportAck
 	(*Leave)(nil),              // 16: setpoint.agent.v1.Leave
 	(*LogRequest)(nil),         // 17: setpoint.agent.v1.LogRequest
-	(*LogCancel)(nil),          // 18: setpoint.agent.v1.LogCancel
-	nil,                        // 19: setpoint.agent.v1.JoinRequest.LabelsEntry
-	(*v1.NodeDescription)(nil), // 20: setpoint.v1.NodeDescription
-	(*v1.TaskSpec)(nil),        // 21: setpoint.v1.TaskSpec
-	(*v1.PortGrant)(nil),       // 22: setpoint.v1.PortGrant
+	(*LogMore)(nil),            // 18: setpoint.agent.v1.LogMore
+	(*LogCancel)(nil),          // 19: setpoint.agent.v1.LogCancel
+	nil,                        // 20: setpoint.agent.v1.JoinRequest.LabelsEntry
+	(*v1.NodeDescription)(nil), // 21: setpoint.v1.NodeDescription
+	(*v1.TaskSpec)(nil),        // 22: setpoint.v1.TaskSpec
+	(*v1.PortGrant)(nil),       // 23: setpoint.v1.PortGrant
 }
 var file_setpoint_agent_v1_agent_proto_depIdxs = []int32{
-	19, // 0: setpoint.agent.v1.JoinRequest.labels:type_name -> setpoint.agent.v1.JoinRequest.LabelsEntry
-	20, // 1: setpoint.agent.v1.JoinRequest.description:type_name -> setpoint.v1.NodeDescription
+	20, // 0: setpoint.agent.v1.JoinRequest.labels:type_name -> setpoint.agent.v1.JoinRequest.LabelsEntry
+	21, // 1: setpoint.agent.v1.JoinRequest.description:type_name -> setpoint.v1.NodeDescription
 	5,  // 2: setpoint.agent.v1.FromAgent.hello:type_name -> setpoint.agent.v1.Hello
 	6,  // 3: setpoint.agent.v1.FromAgent.report:type_name -> setpoint.agent.v1.Report
 	8,  // 4: setpoint.agent.v1.FromAgent.heartbeat:type_name -> setpoint.agent.v1.Heartbeat
 	9,  // 5: setpoint.agent.v1.FromAgent.description:type_name -> setpoint.agent.v1.Description
 	10, // 6: setpoint.agent.v1.FromAgent.logs:type_name -> setpoint.agent.v1.Logs
-	20, // 7: setpoint.agent.v1.Hello.description:type_name -> setpoint.v1.NodeDescription
+	21, // 7: setpoint.agent.v1.Hello.description:type_name -> setpoint.v1.NodeDescription
 	7,  // 8: setpoint.agent.v1.Report.tasks:type_name -> setpoint.agent.v1.TaskStatus
-	20, // 9: setpoint.agent.v1.Description.description:type_name -> setpoint.v1.NodeDescription
+	21, // 9: setpoint.agent.v1.Description.description:type_name -> setpoint.v1.NodeDescription
 	12, // 10: setpoint.agent.v1.FromServer.welcome:type_name -> setpoint.agent.v1.Welcome
 	13, // 11: setpoint.agent.v1.FromServer.assignments:type_name -> setpoint.agent.v1.Assignments
 	15, // 12: setpoint.agent.v1.FromServer.ack:type_name -> setpoint.agent.v1.ReportAck
 	8,  // 13: setpoint.agent.v1.FromServer.heartbeat:type_name -> setpoint.agent.v1.Heartbeat
 	16, // 14: setpoint.agent.v1.FromServer.leave:type_name -> setpoint.agent.v1.Leave
 	17, // 15: setpoint.agent.v1.FromServer.log_request:type_name -> setpoint.agent.v1.LogRequest
-	18, // 16: setpoint.agent.v1.FromServer.log_cancel:type_name -> setpoint.agent.v1.LogCancel
-	14, // 17: setpoint.agent.v1.Assignments.upsert:type_name -> setpoint.agent.v1.Assignment
-	21, // 18: setpoint.agent.v1.Assignment.spec:type_name -> setpoint.v1.TaskSpec
-	22, // 19: setpoint.agent.v1.Assignment.ports:type_name -> setpoint.v1.PortGrant
-	0,  // 20: setpoint.agent.v1.AgentService.Join:input_type -> setpoint.agent.v1.JoinRequest
-	2,  // 21: setpoint.agent.v1.AgentService.Renew:input_type -> setpoint.agent.v1.RenewRequest
-	4,  // 22: setpoint.agent.v1.AgentService.Session:input_type -> setpoint.agent.v1.FromAgent
-	1,  // 23: setpoint.agent.v1.AgentService.Join:output_type -> setpoint.agent.v1.JoinResponse
-	3,  // 24: setpoint.agent.v1.AgentService.Renew:output_type -> setpoint.agent.v1.RenewResponse
-	11, // 25: setpoint.agent.v1.AgentService.Session:output_type -> setpoint.agent.v1.FromServer
-	23, // [23:26] is the sub-list for method output_type
-	20, // [20:23] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	19, // 16: setpoint.agent.v1.FromServer.log_cancel:type_name -> setpoint.agent.v1.LogCancel
+	18, // 17: setpoint.agent.v1.FromServer.log_more:type_name -> setpoint.agent.v1.LogMore
+	14, // 18: setpoint.agent.v1.Assignments.upsert:type_name -> setpoint.agent.v1.Assignment
+	22, // 19: setpoint.agent.v1.Assignment.spec:type_name -> setpoint.v1.TaskSpec
+	23, // 20: setpoint.agent.v1.Assignment.ports:type_name -> setpoint.v1.PortGrant
+	0,  // 21: setpoint.agent.v1.AgentService.Join:input_type -> setpoint.agent.v1.JoinRequest
+	2,  // 22: setpoint.agent.v1.AgentService.Renew:input_type -> setpoint.agent.v1.RenewRequest
+	4,  // 23: setpoint.agent.v1.AgentService.Session:input_type -> setpoint.agent.v1.FromAgent
+	1,  // 24: setpoint.agent.v1.AgentService.Join:output_type -> setpoint.agent.v1.JoinResponse
+	3,  // 25: setpoint.agent.v1.AgentService.Renew:output_type -> setpoint.agent.v1.RenewResponse
+	11, // 26: setpoint.agent.v1.AgentService.Session:output_type -> setpoint.agent.v1.FromServer
+	24, // [24:27] is the sub-list for method output_type
+	21, // [21:24] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_agent_v1_agent_proto_init() }
@@ -1619,6 +1703,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 		(*FromServer_Leave)(nil),
 		(*FromServer_LogRequest)(nil),
 		(*FromServer_LogCancel)(nil),
+		(*FromServer_LogMore)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1626,7 +1711,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_agent_v1_agent_proto_rawDesc), len(file_setpoint_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
