@@ -249,6 +249,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{[]string{"job", "ls", "-o", "xml"}, exitRefused, []string{`unknown output "xml"`}},
 		{[]string{"job", "run", "/does/not/exist"}, exitRefused, []string{"/does/not/exist", "no such file"}},
 		{[]string{"node", "label", "n1", "disk"}, exitRefused, []string{`bad label "disk"`, "KEY=VALUE"}},
+		{[]string{"node", "label", "n1", "disk=\xff"}, exitRefused, []string{"an argument is not valid UTF-8"}},
 		{[]string{"job", "ls", "--addr", "http://127.0.0.1:1"}, exitRefused, []string{"Servers speak TLS only."}},
 		{[]string{"job", "ls", "--addr", "127.0.0.1:1"}, exitError, []string{"no answer from the server at https://127.0.0.1:1", "Does it run?"}},
 		{[]string{"job", "ls", "--data-dir", "/does/not/exist"}, exitError, []string{"no server has written", "SETPOINT_DATA_DIR"}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"connectrpc.com/connect"
 
@@ -85,6 +86,8 @@ func refusal(s *server, err error) error {
 		for _, p := range detail.GetProblems() {
 			f.text += "\n" + problemText(p)
 		}
+	case ce.Code() == connect.CodeInternal && strings.Contains(ce.Message(), "invalid UTF-8"): // it was never sent
+		f.code, f.text, f.hint = exitRefused, "an argument is not valid UTF-8", "Names, labels and texts are UTF-8."
 	case unreachable(err):
 		f.text = fmt.Sprintf("no answer from the server at %s: %s", s.Addr(), ce.Message())
 		f.hint = "Does it run? `setpoint dev` and `setpoint server` start one; --addr says where it is."

@@ -244,7 +244,11 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := <-decided; failed == nil {
 		failed = err
 	}
-	log.Info("server ends", "revision", uint64(s.engine.View().Revision))
+	if failed != nil {
+		log.Error("server ends, since a part of it failed", "revision", uint64(s.engine.View().Revision), "error", failed)
+	} else {
+		log.Info("server ends", "revision", uint64(s.engine.View().Revision))
+	}
 	return failed
 }
 
