@@ -123,6 +123,14 @@ func scaled(j *apiv1.Job, version uint64) (verdict, string) {
 	return v, why
 }
 
+// rebalanced wants the rebalance to have come to its end, besides.
+func rebalanced(j *apiv1.Job, version uint64) (verdict, string) {
+	if j.GetRebalance().GetActive() {
+		return pending, ""
+	}
+	return scaled(j, version)
+}
+
 // stopped wants every task to have been seen to stop.
 func stopped(j *apiv1.Job, _ uint64) (verdict, string) {
 	switch j.GetState() {

@@ -20,7 +20,8 @@ func (a *app) jobCommand() *cobra.Command {
 	return group("job", "Run jobs, change them, and see how they are",
 		a.jobRun(), a.jobPlan(), a.jobValidate(), a.jobList(), a.jobInspect(), a.jobWhy(),
 		a.orTry(a.jobStop(), tryStop(nil)), a.orTry(a.jobKill(), tryStop(durationpb.New(0))), a.orTry(a.jobStart(), tryStart),
-		a.orTry(a.jobRestart(), tryRestart), a.orTry(a.jobScale(), tryScale), a.orTry(a.jobRollback(), tryRollback), a.jobUpdate("pause", "Pause a job's update: no further slot moves"),
+		a.orTry(a.jobRestart(), tryRestart), a.orTry(a.jobScale(), tryScale), a.orTry(a.jobRollback(), tryRollback),
+		a.orTry(a.jobRebalance(), tryRebalance), a.jobUpdate("pause", "Pause a job's update: no further slot moves"),
 		a.jobUpdate("resume", "Go on with a paused update"),
 		a.jobUpdate("cancel", "End a job's update: slots keep the version that they have"),
 		a.orTry(a.jobRemove(), tryRemove))
@@ -104,6 +105,9 @@ func writeJob(w io.Writer, style console.Style, now time.Time, j *apiv1.Job) {
 	if u := j.GetUpdate(); u != nil {
 		fields.Row("update", updateText(u))
 	}
+	if r := j.GetRebalance(); r != nil {
+		fields.Row("rebalance", rebalanceText(r))
+	}
 	fields.Row("changed", ago(now, j.GetChanged())+" ago")
 	fields.Write(w, console.Style{})
 	if len(j.GetSlots()) > 0 {
@@ -151,6 +155,13 @@ func updateText(u *apiv1.Update) string {
 		text += " (" + u.GetMessage() + ")"
 	}
 	return text
+}
+
+func rebalanceText(r *apiv1.Rebalance) string {
+	if r.GetActive() {
+		return fmt.Sprintf("under way, %d moved", r.GetMoved())
+	}
+	return fmt.Sprintf("ended, %d moved", r.GetMoved())
 }
 
 // change runs a command about a job and, if wait is not 0, waits until the job is as was asked for.
@@ -263,6 +274,23 @@ func (a *app) jobRollback() *cobra.Command {
 	}
 	cmd.Flags().Uint64Var(&to, "to", 0, "the `version`; `setpoint job inspect` shows them (default: the one before the current)")
 	waitFlag(cmd, &wait, "it runs")
+	return cmd
+}
+
+func (a *app) jobRebalance() *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "rebalance NAME", Short: "Move tasks to where they would be placed now", Args: takes(1, 1),
+		Long: `Moves tasks to where they would be placed now: off nodes that have more of the job's tasks than others, such as after a node came back.
+
+It keeps to the job's max_unavailable and order, moves only what fits elsewhere now, and ends by itself. Nothing is ever rebalanced unasked.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
+				return ask(cmd.Context(), s, s.RebalanceJob, &apiv1.RebalanceJobRequest{Job: args[0]})
+			}, rebalanced)
+		},
+	}
+	waitFlag(cmd, &wait, "no task would be placed elsewhere, and all run")
 	return cmd
 }
 

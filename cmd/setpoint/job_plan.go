@@ -108,6 +108,10 @@ func tryRestart(_ *cobra.Command, args []string) (*apiv1.PlanCommand, error) {
 	return &apiv1.PlanCommand{Command: &apiv1.PlanCommand_RestartJob{RestartJob: &apiv1.RestartJobRequest{Job: args[0]}}}, nil
 }
 
+func tryRebalance(_ *cobra.Command, args []string) (*apiv1.PlanCommand, error) {
+	return &apiv1.PlanCommand{Command: &apiv1.PlanCommand_RebalanceJob{RebalanceJob: &apiv1.RebalanceJobRequest{Job: args[0]}}}, nil
+}
+
 func tryRemove(_ *cobra.Command, args []string) (*apiv1.PlanCommand, error) {
 	return &apiv1.PlanCommand{Command: &apiv1.PlanCommand_RemoveJob{RemoveJob: &apiv1.RemoveJobRequest{Job: args[0]}}}, nil
 }

@@ -46,6 +46,7 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceRestartJobProcedure:       pki.RoleOperator,
 	apiv1connect.ApiServiceScaleJobProcedure:         pki.RoleOperator,
 	apiv1connect.ApiServiceRollbackJobProcedure:      pki.RoleOperator,
+	apiv1connect.ApiServiceRebalanceJobProcedure:     pki.RoleOperator,
 	apiv1connect.ApiServiceRemoveJobProcedure:        pki.RoleOperator,
 	apiv1connect.ApiServiceControlUpdateProcedure:    pki.RoleOperator,
 	apiv1connect.ApiServiceSetAvailabilityProcedure:  pki.RoleOperator,

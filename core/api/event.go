@@ -26,6 +26,7 @@ const (
 	JobChanged         = "job_changed"
 	JobRemoved         = "job_removed"
 	JobUpdate          = "job_update"
+	JobRebalance       = "job_rebalance"
 	SlotCreated        = "slot_created"
 	SlotChanged        = "slot_changed"
 	SlotRemoved        = "slot_removed"
@@ -62,7 +63,7 @@ func eventOf(turn engine.Turn, c cluster.Change) *apiv1.Event {
 	switch c := c.(type) {
 	case cluster.AddNode, cluster.SetNodeSpec, cluster.RemoveNode, cluster.SetNodeDescription, cluster.SetNodeStatus, cluster.SetDrain:
 		return nodeEvent(turn, c)
-	case cluster.PutJob, cluster.RemoveJob, cluster.SetUpdate:
+	case cluster.PutJob, cluster.RemoveJob, cluster.SetUpdate, cluster.SetRebalance:
 		return jobEvent(turn, c)
 	case cluster.PutSlot:
 		return slotEvent(turn, c.Slot)
@@ -156,6 +157,12 @@ func jobEvent(turn engine.Turn, c cluster.Change) *apiv1.Event {
 			text += ": " + c.Update.Message
 		}
 		return event(JobUpdate, c.Job, text)
+	case cluster.SetRebalance:
+		text := fmt.Sprintf("rebalance: %d moved", c.Rebalance.Moved)
+		if c.Rebalance.Ended {
+			text += ", ended"
+		}
+		return event(JobRebalance, c.Job, text)
 	}
 	return nil
 }
@@ -179,6 +186,8 @@ func jobChange(before *cluster.Job, now *cluster.JobControl) (kind, text string)
 		return JobChanged, "update was paused"
 	case now.UpdateHold != before.Control.UpdateHold:
 		return JobChanged, "update was resumed"
+	case now.Rebalances != before.Control.Rebalances:
+		return JobChanged, "is to be rebalanced"
 	case now.Cancelled != before.Control.Cancelled:
 		return JobChanged, "update was cancelled"
 	}
@@ -203,6 +212,8 @@ func slotEvent(turn engine.Turn, s *cluster.Slot) *apiv1.Event {
 		return eventOfSlot(SlotChanged, s.Job, s.Key, "is held: "+s.Held)
 	case s.Held == "" && before.Held != "":
 		return eventOfSlot(SlotChanged, s.Job, s.Key, "is not held any more")
+	case s.Failed && !before.Failed:
+		return eventOfSlot(SlotChanged, s.Job, s.Key, "failed: its tasks did not end well, and it gets no other")
 	case s.Done && !before.Done:
 		return eventOfSlot(SlotChanged, s.Job, s.Key, "needs no task any more")
 	}

@@ -163,6 +163,11 @@ func (v *service) RollbackJob(ctx context.Context, req *connect.Request[apiv1.Ro
 	return v.job(ctx, engine.RollbackJob{Job: req.Msg.GetJob(), To: req.Msg.GetTo()})
 }
 
+// RebalanceJob moves a job's tasks to where they would be placed now.
+func (v *service) RebalanceJob(ctx context.Context, req *connect.Request[apiv1.RebalanceJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
+	return v.job(ctx, engine.RebalanceJob{Job: req.Msg.GetJob()})
+}
+
 // RemoveJob forgets a job.
 func (v *service) RemoveJob(ctx context.Context, req *connect.Request[apiv1.RemoveJobRequest]) (*connect.Response[apiv1.RemoveJobResponse], error) {
 	if _, err := v.opts.Engine.Do(ctx, author(ctx), engine.RemoveJob{Job: req.Msg.GetJob()}); err != nil {

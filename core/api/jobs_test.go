@@ -138,6 +138,10 @@ func TestJobCommands(t *testing.T) {
 			return err
 		}, engine.RollbackJob{Job: "web", To: 1}},
 		{func() error {
+			_, err := c.RebalanceJob(ctx, connect.NewRequest(&apiv1.RebalanceJobRequest{Job: "web"}))
+			return err
+		}, engine.RebalanceJob{Job: "web"}},
+		{func() error {
 			_, err := c.RemoveJob(ctx, connect.NewRequest(&apiv1.RemoveJobRequest{Job: "web"}))
 			return err
 		}, engine.RemoveJob{Job: "web"}},

@@ -81,6 +81,8 @@ func (v *service) plannedOne(ctx context.Context, c *apiv1.PlanCommand) (engine.
 		return scaleOp(c.ScaleJob)
 	case *apiv1.PlanCommand_RollbackJob:
 		return engine.RollbackJob{Job: c.RollbackJob.GetJob(), To: c.RollbackJob.GetTo()}, nil
+	case *apiv1.PlanCommand_RebalanceJob:
+		return engine.RebalanceJob{Job: c.RebalanceJob.GetJob()}, nil
 	case *apiv1.PlanCommand_RemoveJob:
 		return engine.RemoveJob{Job: c.RemoveJob.GetJob()}, nil
 	case *apiv1.PlanCommand_SetAvailability:

@@ -114,7 +114,7 @@ func jobView(s *engine.State, j *cluster.Job, stalls slotStalls, all bool) *apiv
 	c := &j.Control
 	v := &apiv1.Job{
 		Name: j.Name, Type: c.Spec.Type, Version: c.Version, SpecVersion: c.SpecVersion, Spec: wire.JobSpecToProto(&c.Spec),
-		Created: timestamp(j.Created), Changed: timestamp(c.Changed), Stopped: c.Stopped, Counts: &apiv1.JobCounts{}, Update: updateView(&j.Update),
+		Created: timestamp(j.Created), Changed: timestamp(c.Changed), Stopped: c.Stopped, Counts: &apiv1.JobCounts{}, Update: updateView(&j.Update), Rebalance: rebalanceView(j),
 	}
 	for _, kind := range []cluster.SubjectKind{cluster.SubjectJob, cluster.SubjectUpdate} {
 		for _, stall := range s.StallsOf(cluster.Subject{Kind: kind, ID: j.Name}) {
@@ -242,6 +242,13 @@ func updateView(u *cluster.Update) *apiv1.Update {
 		State: string(u.State), From: u.From, To: u.To, Rollback: u.Rollback, Started: timestamp(u.Started), Since: timestamp(u.Since),
 		Message: u.Message, Total: int64(u.Total), Moved: int64(u.Moved), Failures: int64(u.Failures), Waiting: int64(u.Waiting),
 	}
+}
+
+func rebalanceView(j *cluster.Job) *apiv1.Rebalance {
+	if j.Control.Rebalances == 0 {
+		return nil
+	}
+	return &apiv1.Rebalance{Active: j.Rebalancing(), Moved: int64(j.Rebalance.Moved), Since: timestamp(j.Rebalance.Since)}
 }
 
 func versionViews(versions []cluster.JobVersion) []*apiv1.JobVersion {

@@ -17,7 +17,7 @@ func (e *Engine) apply(by cluster.Author, c cluster.Change) {
 	switch c := c.(type) {
 	case cluster.AddNode, cluster.SetNodeSpec, cluster.SetNodeDescription, cluster.SetNodeStatus, cluster.SetDrain, cluster.RemoveNode:
 		e.applyNode(c)
-	case cluster.PutJob, cluster.RemoveJob, cluster.SetUpdate, cluster.PutSlot, cluster.RemoveSlot:
+	case cluster.PutJob, cluster.RemoveJob, cluster.SetUpdate, cluster.SetRebalance, cluster.PutSlot, cluster.RemoveSlot:
 		e.applyJob(c)
 	case cluster.AddTask, cluster.SetDesired, cluster.SetPlacement, cluster.SetObserved, cluster.SetCondition, cluster.RemoveTask:
 		e.applyTask(c)
@@ -206,6 +206,11 @@ func (e *Engine) applyJob(c cluster.Change) {
 	case cluster.SetUpdate:
 		j := *e.work.Job(c.Job)
 		j.Update = c.Update
+		e.work.jobs.Set(j.Name, &j)
+		e.touch(recordJob, j.Name)
+	case cluster.SetRebalance:
+		j := *e.work.Job(c.Job)
+		j.Rebalance = c.Rebalance
 		e.work.jobs.Set(j.Name, &j)
 		e.touch(recordJob, j.Name)
 	case cluster.PutSlot:

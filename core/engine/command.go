@@ -43,6 +43,8 @@ type (
 		Job string
 		To  uint64 // 0: the one before the current
 	}
+	// RebalanceJob moves tasks to where they would be placed now, within the job's budget, until that is nowhere else.
+	RebalanceJob struct{ Job string }
 	// RemoveJob forgets a job; its tasks are stopped.
 	RemoveJob struct{ Job string }
 	// ControlUpdate pauses, resumes or cancels the update of a job.
@@ -162,6 +164,7 @@ func (StartJob) op()        {}
 func (RestartJob) op()      {}
 func (ScaleJob) op()        {}
 func (RollbackJob) op()     {}
+func (RebalanceJob) op()    {}
 func (RemoveJob) op()       {}
 func (ControlUpdate) op()   {}
 func (JoinNode) op()        {}

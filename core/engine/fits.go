@@ -34,8 +34,11 @@ func (e *Engine) claim(s *cluster.Slot, node cluster.NodeID, leaving *cluster.Ta
 	if v == nil {
 		return place.Claim{}, false
 	}
-	out := place.Claim{Job: s.Job, Slot: s.Key, Node: int(i), Reserve: reserveOf(&v.Spec), Old: leaving}
+	out := place.Claim{Job: s.Job, Slot: s.Key, Node: int(i), Reserve: reserveOf(&v.Spec)}
 	if leaving != nil {
+		if leaving.Placement.Node == node {
+			out.Old = leaving
+		}
 		return out, true
 	}
 	for _, t := range e.work.SlotTasks(s.Job, s.Key) {
@@ -57,14 +60,7 @@ func reserveOf(s *cluster.JobSpec) cluster.Reserve {
 // Fits says whether one more task of a job's newest version would find room for a slot, for reconcile.
 func (v view) Fits(job *cluster.Job, slot *cluster.Slot, leaving *cluster.Task, also []reconcile.Claim) reconcile.Fit {
 	e := v.e
-	c := e.cluster()
-	for _, x := range also {
-		next := *x.Slot
-		next.Version = job.Control.Version
-		if claim, ok := e.claim(&next, x.Node, x.Leaving); ok {
-			c.Claims = append(c.Claims, claim)
-		}
-	}
+	c := e.withClaims(job, also)
 	g := e.groupOf(job.Name, slot.Nodes, reserveOf(&job.Control.Spec))
 	var freed []place.Use
 	if leaving != nil {
@@ -78,6 +74,49 @@ func (v view) Fits(job *cluster.Job, slot *cluster.Slot, leaving *cluster.Task, 
 	c = without(c, leaving, freed)
 	st := place.Stand(c, g)
 	return reconcile.Fit{Code: st.Code(), Why: place.Sentence(st.Facts(), place.Describe(c, g))}
+}
+
+// withClaims is the cluster with the room that a decision under way keeps, besides what is kept already.
+func (e *Engine) withClaims(job *cluster.Job, also []reconcile.Claim) place.Cluster {
+	c := e.cluster()
+	for _, x := range also {
+		next := *x.Slot
+		next.Version = job.Control.Version
+		if claim, ok := e.claim(&next, x.Node, x.Leaving); ok {
+			c.Claims = append(c.Claims, claim)
+		}
+	}
+	return c
+}
+
+// Better says where a task of a job's newest version would be placed rather than where it is, for reconcile.
+func (v view) Better(job *cluster.Job, slot *cluster.Slot, t *cluster.Task, also []reconcile.Claim, leaving map[cluster.TaskID]bool) cluster.NodeID {
+	e := v.e
+	from, ok := e.index[t.Placement.Node]
+	if !ok {
+		return ""
+	}
+	c := e.withClaims(job, also)
+	leave := map[uint32]int{} // tasks that are counted on a node and on their way from it
+	for x := range e.work.TasksOf(job.Name) {
+		if x.ID != t.ID && reserves(x) && (!x.Desired.State.Wanted() || leaving[x.ID]) {
+			leave[e.index[x.Placement.Node]]++
+		}
+	}
+	c.Nodes = slices.Clone(c.Nodes)
+	for i, count := range leave {
+		if int(i) < len(c.Nodes) && c.Nodes[i] != nil {
+			n := *c.Nodes[i]
+			n.PerJob = maps.Clone(n.PerJob)
+			n.PerJob[job.Name] -= count
+			c.Nodes[i] = &n
+		}
+	}
+	g := e.groupOf(job.Name, slot.Nodes, reserveOf(&job.Control.Spec))
+	if i, ok := place.Better(c, g, place.UseOf(int(from), t)); ok {
+		return e.byIndex[i]
+	}
+	return ""
 }
 
 // without is a cluster in which a task has given back what it takes.

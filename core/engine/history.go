@@ -74,6 +74,7 @@ func rebuilt(v any, rev cluster.Revision, now cluster.Time) []cluster.Change {
 		add(v.Drain.State != cluster.DrainNone && v.Drain.Since == now, cluster.SetDrain{Node: v.ID, Drain: v.Drain})
 	case *cluster.Job:
 		add(v.Control.ChangedRev == rev || v.Control.AskedRev == rev, cluster.PutJob{Job: v})
+		add(v.Rebalance.Ask != 0 && v.Rebalance.Since == now, cluster.SetRebalance{Job: v.Name, Rebalance: v.Rebalance})
 		add(v.Update.State != cluster.UpdateNone && v.Update.Since == now, cluster.SetUpdate{Job: v.Name, Update: v.Update})
 	case *cluster.Stall:
 		add(v.Changed == now, cluster.PutStall{Stall: v})

@@ -22,6 +22,8 @@ func (e *Engine) operate(c command, now cluster.Time) (any, error) {
 		return e.scaleJob(op, now)
 	case RollbackJob:
 		return e.rollbackJob(op, now)
+	case RebalanceJob:
+		return e.rebalanceJob(op)
 	case RemoveJob:
 		return e.removeJob(op)
 	case ControlUpdate:

@@ -190,6 +190,23 @@ func (e *Engine) backTo(j *cluster.Job, v *cluster.JobVersion, reason string, no
 	return e.putJob(j, c)
 }
 
+func (e *Engine) rebalanceJob(op RebalanceJob) (any, error) {
+	j, err := e.job(op.Job)
+	switch {
+	case err != nil:
+		return nil, err
+	case j.Control.Spec.Ends():
+		return nil, refused("wait until they end, or drain a node", "the tasks of job %s end by themselves, and what they have done would be lost", j.Name)
+	case j.Control.Stopped:
+		return nil, refused("job start runs it again", "job %s is stopped", j.Name)
+	case j.Rebalancing():
+		return JobResult{Job: j}, nil
+	}
+	c := j.Control
+	c.Rebalances++
+	return e.putJob(j, c), nil
+}
+
 // rollBack makes the version with which a failed update goes back.
 func (e *Engine) rollBack(name string, to uint64, why string, now cluster.Time) {
 	j := e.work.Job(name)

@@ -41,6 +41,7 @@ func recordedTypes() map[string]reflect.Type {
 		RestartJob{},
 		ScaleJob{},
 		RollbackJob{},
+		RebalanceJob{},
 		RemoveJob{},
 		ControlUpdate{},
 		JoinNode{},

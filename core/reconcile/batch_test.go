@@ -288,6 +288,25 @@ func TestBatchTasksRunAgainElsewhere(t *testing.T) {
 	}
 }
 
+func TestWhatIsDoneElsewhereIsNotDoneTwice(t *testing.T) {
+	s := batchScene(t, 1, nil)
+	s.decide()
+	s.observe("1", cluster.Running)
+	first := s.of("1")
+	n := s.Node(first.Placement.Node)
+	n.Status = cluster.NodeStatus{State: cluster.NodeDown, Since: s.now}
+	s.decide()
+	s.observe("1", cluster.Running)
+	n.Status = cluster.NodeStatus{State: cluster.NodeReady, Since: s.now}
+	s.see(first.ID, cluster.Complete)
+	s.decide()
+	s.want("stop 1")
+	s.wantDone("1")
+	s.observe("1", cluster.Stopped)
+	s.decide()
+	s.want("")
+}
+
 func TestManySlotsInTurn(t *testing.T) {
 	s := batchScene(t, 5000, parallelism(3))
 	for range 10 {

@@ -30,7 +30,7 @@ func (d *decision) done(s *slot) bool {
 		return true
 	}
 	last := lastEnded(s)
-	if s.status != wanted || last == nil || last.SpecVersion != s.SpecVersion || slices.ContainsFunc(s.tasks, func(t *task) bool { return !t.dead && !t.open }) {
+	if s.status != wanted || last == nil || last.SpecVersion != s.SpecVersion || s.Fresh || slices.ContainsFunc(s.tasks, func(t *task) bool { return !t.dead && !t.open }) {
 		return false
 	}
 	return d.spec.Restart.Condition == cluster.RestartNone || d.spec.Restart.Condition == cluster.RestartOnFailure && last.Observed.State == cluster.Complete
@@ -45,6 +45,7 @@ func (d *decision) fill(s *slot, u *cluster.Update) {
 	stood := upFor(s, last)
 	d.keepBooks(s, u)
 	d.keepClaim(s)
+	s.keepLeaves()
 	if s.status == held && s.why != nil && s.was != nil && !s.Done && (!s.hasPlaced() || d.stale(s)) {
 		d.stallSlot(s.ID(), *s.why)
 	}
@@ -164,7 +165,7 @@ func endOf(t *task) cluster.Time {
 
 // restart makes a task after one that ended by itself.
 func (d *decision) restart(s *slot, last *task, upFor time.Duration) {
-	if last.SpecVersion != s.SpecVersion { // the first task of another version is no restart
+	if last.SpecVersion != s.SpecVersion || s.Fresh { // the first task of another version is no restart
 		d.create(s, d.whyNew(s), nil)
 		return
 	}
@@ -226,7 +227,7 @@ func because(err string) string {
 // delayed reports whether the slot's next task waits for the delay after one that ended by itself.
 func (d *decision) delayed(s *slot) bool {
 	last := lastEnded(s)
-	if last == nil || last.SpecVersion != s.SpecVersion {
+	if last == nil || last.SpecVersion != s.SpecVersion || s.Fresh {
 		return false
 	}
 	d.forgive(s, upFor(s, last))
@@ -310,7 +311,7 @@ func (d *decision) create(s *slot, why string, after *task) {
 		t.Avoid = after.Placement.Node
 		s.AvoidNode = after.Placement.Node
 	}
-	s.made = t.ID
+	s.made, s.Fresh = t.ID, false
 	d.add(cluster.AddTask{Task: t})
 }
 

@@ -19,10 +19,11 @@ type decision struct {
 	rev   cluster.Revision
 	slots []*slot
 
-	claims []Claim // room kept for slots that move in this decision
-	giveUp bool    // the update ends although slots are left that it could not move
-	queued int     // slots that wait for their turn
-	made   int     // of these, slots that are new
+	claims  []Claim // room kept for slots that move in this decision
+	giveUp  bool    // the update ends although slots are left that it could not move
+	balance cluster.Rebalance
+	queued  int // slots that wait for their turn
+	made    int // of these, slots that are new
 	Result
 }
 
@@ -33,7 +34,7 @@ func Job(v View, name string, now cluster.Time, rev cluster.Revision) Result {
 	if job == nil {
 		return leftovers(v, name, now)
 	}
-	d := &decision{View: v, job: job, spec: &job.Control.Spec, now: now, rev: rev}
+	d := &decision{View: v, job: job, spec: &job.Control.Spec, now: now, rev: rev, balance: job.Rebalance}
 	d.endFormer()
 	d.gather()
 	for _, s := range d.slots {
@@ -70,6 +71,9 @@ func (d *decision) settle(s *slot) {
 	}
 	for _, t := range s.tasks {
 		switch {
+		case s.Done && s.Ends && !s.Failed && (t.lost || t.live()):
+			d.tell(t, cluster.DesiredShutdown, "the work of the slot is done", -1)
+			s.up = false
 		case t == s.keep || t == s.next || !t.Desired.State.Wanted() || t.dead:
 		case s.up && (t.lost || t.live()):
 			d.tell(t, cluster.DesiredShutdown, "another task of the slot is up", -1)
@@ -128,7 +132,7 @@ func (d *decision) moveStands(s *slot) bool {
 	if s.keep.SpecVersion != s.SpecVersion {
 		return true
 	}
-	return moving(d, s.keep)
+	return s.moving(d, s.keep)
 }
 
 // end stops all tasks of an unwanted slot and forgets it once they are dead.
@@ -196,6 +200,9 @@ func (d *decision) write(update cluster.Update) {
 		default:
 			d.add(cluster.PutSlot{Slot: s.Slot})
 		}
+	}
+	if d.balance != d.job.Rebalance {
+		d.add(cluster.SetRebalance{Job: d.job.Name, Rebalance: d.balance})
 	}
 	if update != d.job.Update {
 		d.add(cluster.SetUpdate{Job: d.job.Name, Update: update})

@@ -156,7 +156,7 @@ func better(s *slot, t, u *task, v View) bool {
 	if t.up != u.up {
 		return t.up
 	}
-	if a, b := moving(v, t), moving(v, u); a != b {
+	if a, b := s.moving(v, t), s.moving(v, u); a != b {
 		return !a
 	}
 	if a, b := t.SpecVersion == s.SpecVersion, u.SpecVersion == s.SpecVersion; a != b {
@@ -166,9 +166,12 @@ func better(s *slot, t, u *task, v View) bool {
 }
 
 // moving reports whether somebody wants the task to leave its node.
-func moving(v View, t *task) bool {
+func (s *slot) moving(v View, t *task) bool {
 	if !t.Placed() {
 		return false
+	}
+	if s.Leaves == t.Placement.Node {
+		return true
 	}
 	if say := v.Says(t.Task).Transition; say.Strength == cluster.Voluntary || say.Strength == cluster.Forced {
 		return true

@@ -41,6 +41,7 @@ func (d *decision) move(wishes []move, u *cluster.Update) {
 			waiting = append(waiting, m)
 		}
 	}
+	waiting = append(waiting, d.rebalance(seen, &b, u)...)
 	for _, m := range waiting { // with the numbers as they are after all moves
 		d.stallSlot(m.slot.ID(), cluster.Stall{
 			Code:    cluster.CodeWaitingForBudget,
@@ -195,7 +196,10 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) admission {
 		}
 	}
 	if first {
-		d.startFirst(m, u)
+		if d.startFirst(m, u); m.cause == cluster.CauseRebalance {
+			d.leave(s, s.keep, m.room)
+			s.Leaves = s.keep.Placement.Node
+		}
 		return admitted
 	}
 	if b.down(m.cause) >= b.limit {
@@ -210,6 +214,9 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) admission {
 		d.takePlace(s, u)
 		s.Claim = m.room
 		d.claims = append(d.claims, Claim{Slot: s.Slot, Node: m.room, Leaving: leaves.Task})
+	case m.cause == cluster.CauseRebalance:
+		d.leave(s, leaves, m.room)
+		s.MovedBy, s.Claim = m.cause.String(), m.room
 	case !s.Done:
 		s.MovedBy = m.cause.String()
 	}

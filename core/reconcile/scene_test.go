@@ -180,6 +180,34 @@ func (s *scene) Fits(_ *cluster.Job, slot *cluster.Slot, leaving *cluster.Task, 
 	return reconcile.Fit{Node: "elsewhere"}
 }
 
+// Better finds the node with the fewest tasks of the job, as will be once those that leave have left, if it has fewer than the task's own will have then.
+func (s *scene) Better(j *cluster.Job, slot *cluster.Slot, t *cluster.Task, also []reconcile.Claim, leaving map[cluster.TaskID]bool) cluster.NodeID {
+	counts := map[cluster.NodeID]int{}
+	for _, c := range also {
+		counts[c.Node]++
+	}
+	for x := range s.TasksOf(j.Name) {
+		if x.ID != t.ID && x.Placed() && !x.Dead() && !leaving[x.ID] && x.Desired.State.Wanted() {
+			counts[x.Placement.Node]++
+		}
+	}
+	for _, v := range s.slots {
+		if v.Claim != "" && !slices.ContainsFunc(s.SlotTasks(v.Job, v.Key), func(x *cluster.Task) bool { return x.Placed() && x.Desired.State.Wanted() }) {
+			counts[v.Claim]++
+		}
+	}
+	best := t.Placement.Node
+	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {
+		if s.space[slot.Key] != noRoom && s.nodes[id].Usable() && !s.verdicts[id].Refused && counts[id] < counts[best] {
+			best = id
+		}
+	}
+	if best == t.Placement.Node {
+		return ""
+	}
+	return best
+}
+
 // What a scene says of the room for a slot's next task.
 const (
 	noRoom  = "none"
@@ -225,6 +253,10 @@ func (s *scene) apply(c cluster.Change) {
 	case cluster.SetUpdate:
 		j := *s.jobs[c.Job]
 		j.Update = c.Update
+		s.jobs[c.Job] = &j
+	case cluster.SetRebalance:
+		j := *s.jobs[c.Job]
+		j.Rebalance = c.Rebalance
 		s.jobs[c.Job] = &j
 	case cluster.SetDrain:
 		n := *s.nodes[c.Node]

@@ -243,6 +243,6 @@ func sameSlot(a, b *cluster.Slot) bool {
 	return slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Restarts, b.Restarts) &&
 		a.Job == b.Job && a.Key == b.Key && a.Created == b.Created && a.Ends == b.Ends && a.Unwanted == b.Unwanted && a.Held == b.Held &&
 		a.Version == b.Version && a.SpecVersion == b.SpecVersion && a.Backoff == b.Backoff && a.SpentFor == b.SpentFor && a.AvoidNode == b.AvoidNode &&
-		a.NotUpSince == b.NotUpSince && a.NotUpWhy == b.NotUpWhy && a.UpSince == b.UpSince && a.EverUp == b.EverUp && a.Done == b.Done && a.Failed == b.Failed &&
-		a.MovedBy == b.MovedBy && a.MovedIn == b.MovedIn && a.Counted == b.Counted && a.Claim == b.Claim
+		a.NotUpSince == b.NotUpSince && a.NotUpWhy == b.NotUpWhy && a.UpSince == b.UpSince && a.EverUp == b.EverUp && a.Done == b.Done && a.Failed == b.Failed && a.Fresh == b.Fresh &&
+		a.MovedBy == b.MovedBy && a.MovedIn == b.MovedIn && a.Counted == b.Counted && a.Claim == b.Claim && a.Leaves == b.Leaves
 }

@@ -121,7 +121,7 @@ func (d *decision) updateWishes(u *cluster.Update) []move {
 func (d *decision) supersede(u *cluster.Update) {
 	c := &d.job.Control
 	for _, s := range d.slots {
-		if s.status != wanted || s.keep == nil || s.keep.SpecVersion == s.SpecVersion || s.SpecVersion == c.SpecVersion {
+		if s.status != wanted || s.Done || s.keep == nil || s.keep.SpecVersion == s.SpecVersion || s.SpecVersion == c.SpecVersion {
 			continue
 		}
 		if mayMove(u) || s.keep.SpecVersion == c.SpecVersion {
@@ -139,6 +139,7 @@ func (d *decision) renew(s *slot) {
 			d.forget(s, t)
 		}
 	}
+	s.Fresh = !s.hasLive()
 }
 
 // take sets what the slot is to run to the job's newest version, and forgets what was spent on restarts of another.

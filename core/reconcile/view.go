@@ -31,6 +31,9 @@ type View interface {
 	// Fits says whether one more task of a job's newest version would find room for a slot, once the leaving task (nil: none leaves) has given back what it
 	// takes, beside the room that is kept for slots that moved before, and for those in also.
 	Fits(job *cluster.Job, slot *cluster.Slot, leaving *cluster.Task, also []Claim) Fit
+	// Better says on which other node a task of a job's newest version would be placed rather than on its own, "" if on none: as the job's tasks will be spread
+	// once those that were told to stop, and those in leaving, have left, beside the room that is kept for slots that moved before, and for those in also.
+	Better(job *cluster.Job, slot *cluster.Slot, t *cluster.Task, also []Claim, leaving map[cluster.TaskID]bool) cluster.NodeID
 }
 
 // Claim is room that one decision keeps for a slot.

@@ -74,6 +74,11 @@ type (
 		Job    string
 		Update Update
 	}
+	// SetRebalance replaces the progress of a job's rebalance.
+	SetRebalance struct {
+		Job       string
+		Rebalance Rebalance
+	}
 	// PutSlot creates or replaces a slot.
 	PutSlot struct{ Slot *Slot }
 	// RemoveSlot drops a slot.
@@ -145,6 +150,9 @@ func (RemoveJob) Owner() Author { return AuthorOperator }
 
 // Owner returns AuthorReconcile.
 func (SetUpdate) Owner() Author { return AuthorReconcile }
+
+// Owner returns AuthorReconcile.
+func (SetRebalance) Owner() Author { return AuthorReconcile }
 
 // Owner returns AuthorReconcile.
 func (PutSlot) Owner() Author { return AuthorReconcile }

@@ -19,8 +19,9 @@ type Job struct {
 	Created    Time
 	CreatedRev Revision
 
-	Control JobControl // Owner: the operator, and an update that rolls back
-	Update  Update     // Owner: reconcile
+	Control   JobControl // Owner: the operator, and an update that rolls back
+	Update    Update     // Owner: reconcile
+	Rebalance Rebalance  // Owner: reconcile
 }
 
 // JobControl is all that was asked of a job: what it should be now and what it was before.
@@ -39,6 +40,7 @@ type JobControl struct {
 	Cancelled   uint64 // the version whose update an operator cancelled
 	AskedBy     string // who asked for the latest of all this; "": the core, by an update that rolls back
 	AskedRev    Revision
+	Rebalances  uint64 // how often it was asked that tasks move to where they would be placed now
 }
 
 // JobVersion is one version of a job.
@@ -283,6 +285,19 @@ type Update struct {
 	Resumes  uint64 // the operator's resumes that were seen; a pause stands until there is another
 }
 
+// Rebalance is the progress of moving tasks to where they would be placed now.
+type Rebalance struct {
+	Ask   uint64 // the operator's ask that it is about; 0: there never was one
+	Ended bool   // no task would be placed elsewhere, or as many moved as there are slots
+	Moved int    // tasks that left
+	Since Time   // when it began, or ended
+}
+
+// Rebalancing reports whether tasks of the job move to where they would be placed now.
+func (j *Job) Rebalancing() bool {
+	return !j.Control.Stopped && j.Control.Rebalances > 0 && (j.Rebalance.Ask != j.Control.Rebalances || !j.Rebalance.Ended)
+}
+
 // Slot is a place in a job for one task.
 type Slot struct {
 	Job     string
@@ -307,10 +322,12 @@ type Slot struct {
 	EverUp     bool   // has been up once with Version
 	Done       bool   // needs no task any more: observed complete, or it ended and is not to be restarted
 	Failed     bool   // done, and its last task did not end well
+	Fresh      bool   // no task was made in it since it took Version: how earlier ones ended says nothing of the next
 	MovedBy    string // what moves the slot: "update", "drain", …; once up after an update "monitor" while that is watched; then ""
 	MovedIn    uint64 // the version whose update moved it
 	Counted    bool   // a failure of this slot was counted in the running update
-	Claim      NodeID // where room is kept for its next task, since an update emptied it; until that is placed or the node takes nothing new
+	Leaves     NodeID // the node that a rebalance has its task leave, while that waits for its replacement
+	Claim      NodeID // where room is kept for its next task, since it was emptied for a move; until that is placed or the node takes nothing new
 }
 
 // The values of Slot.MovedBy with which a slot holds a place of its job's update.

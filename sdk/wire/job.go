@@ -15,6 +15,7 @@ func JobToProto(j *cluster.Job) *setpointv1.Job {
 		CreatedRev: uint64(j.CreatedRev),
 		Control:    JobControlToProto(&j.Control),
 		Update:     UpdateToProto(j.Update),
+		Rebalance:  rebalanceToProto(j.Rebalance),
 	}
 }
 
@@ -30,6 +31,7 @@ func JobFromProto(p *setpointv1.Job) (*cluster.Job, error) {
 		CreatedRev: cluster.Revision(p.GetCreatedRev()),
 		Control:    control,
 		Update:     UpdateFromProto(p.GetUpdate()),
+		Rebalance:  rebalanceFromProto(p.GetRebalance()),
 	}, nil
 }
 
@@ -50,6 +52,7 @@ func JobControlToProto(c *cluster.JobControl) *setpointv1.JobControl {
 		Resumes:     c.Resumes,
 		AskedBy:     c.AskedBy,
 		AskedRev:    uint64(c.AskedRev),
+		Rebalances:  c.Rebalances,
 	}
 }
 
@@ -78,6 +81,7 @@ func JobControlFromProto(p *setpointv1.JobControl) (cluster.JobControl, error) {
 		Resumes:     p.GetResumes(),
 		AskedBy:     p.GetAskedBy(),
 		AskedRev:    cluster.Revision(p.GetAskedRev()),
+		Rebalances:  p.GetRebalances(),
 	}, nil
 }
 
@@ -153,6 +157,17 @@ func UpdateFromProto(p *setpointv1.Update) cluster.Update {
 	}
 }
 
+func rebalanceToProto(r cluster.Rebalance) *setpointv1.Rebalance {
+	if r == (cluster.Rebalance{}) {
+		return nil
+	}
+	return &setpointv1.Rebalance{Ask: r.Ask, Ended: r.Ended, Moved: int64(r.Moved), Since: TimeToProto(r.Since)}
+}
+
+func rebalanceFromProto(p *setpointv1.Rebalance) cluster.Rebalance {
+	return cluster.Rebalance{Ask: p.GetAsk(), Ended: p.GetEnded(), Moved: int(p.GetMoved()), Since: TimeFromProto(p.GetSince())}
+}
+
 // SlotToProto returns the message of s.
 func SlotToProto(s *cluster.Slot) *setpointv1.Slot {
 	return &setpointv1.Slot{
@@ -175,9 +190,11 @@ func SlotToProto(s *cluster.Slot) *setpointv1.Slot {
 		EverUp:      s.EverUp,
 		Done:        s.Done,
 		Failed:      s.Failed,
+		Fresh:       s.Fresh,
 		MovedBy:     s.MovedBy,
 		MovedIn:     s.MovedIn,
 		Counted:     s.Counted,
+		Leaves:      string(s.Leaves),
 		Claim:       string(s.Claim),
 	}
 }
@@ -209,9 +226,11 @@ func SlotFromProto(p *setpointv1.Slot) *cluster.Slot {
 		EverUp:      p.GetEverUp(),
 		Done:        p.GetDone(),
 		Failed:      p.GetFailed(),
+		Fresh:       p.GetFresh(),
 		MovedBy:     p.GetMovedBy(),
 		MovedIn:     p.GetMovedIn(),
 		Counted:     p.GetCounted(),
+		Leaves:      cluster.NodeID(p.GetLeaves()),
 		Claim:       cluster.NodeID(p.GetClaim()),
 	}
 }

@@ -12,6 +12,7 @@ type Job struct {
 	Stopped     bool         `json:"stopped"`
 	Counts      JobCounts    `json:"counts"`
 	Update      *Update      `json:"update"`
+	Rebalance   *Rebalance   `json:"rebalance"`
 	Stalls      []Stall      `json:"stalls"`
 	Created     Moment       `json:"created"`
 	Changed     Moment       `json:"changed"`
@@ -50,6 +51,13 @@ type Update struct {
 	Moved    int64  `json:"moved"`
 	Failures int64  `json:"failures"`
 	Waiting  int64  `json:"waiting"`
+}
+
+// Rebalance is how far moving a job's tasks to where they would be placed now has come.
+type Rebalance struct {
+	Active bool   `json:"active"`
+	Moved  int64  `json:"moved"`
+	Since  Moment `json:"since"`
 }
 
 // Slot is a place in a job for one task.
@@ -96,6 +104,9 @@ func OfJob(j *apiv1.Job) Job {
 			State: u.GetState(), From: u.GetFrom(), To: u.GetTo(), Rollback: u.GetRollback(), Started: moment(u.GetStarted()), Since: moment(u.GetSince()),
 			Message: u.GetMessage(), Total: u.GetTotal(), Moved: u.GetMoved(), Failures: u.GetFailures(), Waiting: u.GetWaiting(),
 		}
+	}
+	if r := j.GetRebalance(); r != nil {
+		out.Rebalance = &Rebalance{Active: r.GetActive(), Moved: r.GetMoved(), Since: moment(r.GetSince())}
 	}
 	return out
 }

@@ -12,6 +12,7 @@ type JobSpec struct {
 	Name           string                     `json:"name"`
 	Type           string                     `json:"type"`
 	Count          int64                      `json:"count"`
+	Parallelism    int64                      `json:"parallelism"`
 	Priority       int64                      `json:"priority"`
 	Labels         map[string]string          `json:"labels"`
 	Plugins        map[string]json.RawMessage `json:"plugin"`
@@ -106,7 +107,7 @@ func ofJobSpec(s *setpointv1.JobSpec) *JobSpec {
 	}
 	u, r := s.GetUpdate(), s.GetRestart()
 	out := &JobSpec{
-		Name: s.GetName(), Type: s.GetType(), Count: s.GetCount(), Priority: s.GetPriority(), Labels: labels(s.GetLabels()),
+		Name: s.GetName(), Type: s.GetType(), Count: s.GetCount(), Parallelism: s.GetParallelism(), Priority: s.GetPriority(), Labels: labels(s.GetLabels()),
 		Plugins:        map[string]json.RawMessage{},
 		MaxUnavailable: Amount{Count: s.GetMaxUnavailable().GetCount(), Percent: s.GetMaxUnavailable().GetPercent()},
 		MaxPerNode:     s.GetMaxPerNode(), OnDrift: s.GetOnDrift(), OnLost: s.GetOnLost(), LostAfter: nanoseconds(s.GetLostAfterNs()),

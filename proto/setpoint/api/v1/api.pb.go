@@ -906,6 +906,50 @@ func (x *RollbackJobRequest) GetTo() uint64 {
 	return 0
 }
 
+type RebalanceJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RebalanceJobRequest) Reset() {
+	*x = RebalanceJobRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebalanceJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebalanceJobRequest) ProtoMessage() {}
+
+func (x *RebalanceJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebalanceJobRequest.ProtoReflect.Descriptor instead.
+func (*RebalanceJobRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RebalanceJobRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
 type RemoveJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -915,7 +959,7 @@ type RemoveJobRequest struct {
 
 func (x *RemoveJobRequest) Reset() {
 	*x = RemoveJobRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[15]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +971,7 @@ func (x *RemoveJobRequest) String() string {
 func (*RemoveJobRequest) ProtoMessage() {}
 
 func (x *RemoveJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[15]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +984,7 @@ func (x *RemoveJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveJobRequest.ProtoReflect.Descriptor instead.
 func (*RemoveJobRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{15}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RemoveJobRequest) GetJob() string {
@@ -958,7 +1002,7 @@ type RemoveJobResponse struct {
 
 func (x *RemoveJobResponse) Reset() {
 	*x = RemoveJobResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[16]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1014,7 @@ func (x *RemoveJobResponse) String() string {
 func (*RemoveJobResponse) ProtoMessage() {}
 
 func (x *RemoveJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[16]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1027,7 @@ func (x *RemoveJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveJobResponse.ProtoReflect.Descriptor instead.
 func (*RemoveJobResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{16}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{17}
 }
 
 type ControlUpdateRequest struct {
@@ -996,7 +1040,7 @@ type ControlUpdateRequest struct {
 
 func (x *ControlUpdateRequest) Reset() {
 	*x = ControlUpdateRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[17]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1052,7 @@ func (x *ControlUpdateRequest) String() string {
 func (*ControlUpdateRequest) ProtoMessage() {}
 
 func (x *ControlUpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[17]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1065,7 @@ func (x *ControlUpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlUpdateRequest.ProtoReflect.Descriptor instead.
 func (*ControlUpdateRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{17}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ControlUpdateRequest) GetJob() string {
@@ -1048,7 +1092,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[18]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1104,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[18]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1117,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PlanRequest) GetCommands() []*PlanCommand {
@@ -1105,6 +1149,7 @@ type PlanCommand struct {
 	//	*PlanCommand_SetAvailability
 	//	*PlanCommand_LabelNode
 	//	*PlanCommand_DecommissionNode
+	//	*PlanCommand_RebalanceJob
 	Command       isPlanCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1112,7 +1157,7 @@ type PlanCommand struct {
 
 func (x *PlanCommand) Reset() {
 	*x = PlanCommand{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[19]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1169,7 @@ func (x *PlanCommand) String() string {
 func (*PlanCommand) ProtoMessage() {}
 
 func (x *PlanCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[19]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1182,7 @@ func (x *PlanCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanCommand.ProtoReflect.Descriptor instead.
 func (*PlanCommand) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{19}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PlanCommand) GetCommand() isPlanCommand_Command {
@@ -1237,6 +1282,15 @@ func (x *PlanCommand) GetDecommissionNode() *DecommissionNodeRequest {
 	return nil
 }
 
+func (x *PlanCommand) GetRebalanceJob() *RebalanceJobRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_RebalanceJob); ok {
+			return x.RebalanceJob
+		}
+	}
+	return nil
+}
+
 type isPlanCommand_Command interface {
 	isPlanCommand_Command()
 }
@@ -1281,6 +1335,10 @@ type PlanCommand_DecommissionNode struct {
 	DecommissionNode *DecommissionNodeRequest `protobuf:"bytes,10,opt,name=decommission_node,json=decommissionNode,proto3,oneof"`
 }
 
+type PlanCommand_RebalanceJob struct {
+	RebalanceJob *RebalanceJobRequest `protobuf:"bytes,11,opt,name=rebalance_job,json=rebalanceJob,proto3,oneof"`
+}
+
 func (*PlanCommand_RunJob) isPlanCommand_Command() {}
 
 func (*PlanCommand_StopJob) isPlanCommand_Command() {}
@@ -1301,6 +1359,8 @@ func (*PlanCommand_LabelNode) isPlanCommand_Command() {}
 
 func (*PlanCommand_DecommissionNode) isPlanCommand_Command() {}
 
+func (*PlanCommand_RebalanceJob) isPlanCommand_Command() {}
+
 type ListTasksRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`   // empty: any
@@ -1314,7 +1374,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[20]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1386,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[20]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1399,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{20}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListTasksRequest) GetJob() string {
@@ -1388,7 +1448,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[21]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1460,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[21]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1473,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{21}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -1446,7 +1506,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[22]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1518,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[22]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1531,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{22}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetTaskRequest) GetTask() string {
@@ -1490,7 +1550,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[23]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1562,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[23]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1575,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{23}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -1534,7 +1594,7 @@ type WhyTaskRequest struct {
 
 func (x *WhyTaskRequest) Reset() {
 	*x = WhyTaskRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[24]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1606,7 @@ func (x *WhyTaskRequest) String() string {
 func (*WhyTaskRequest) ProtoMessage() {}
 
 func (x *WhyTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[24]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1619,7 @@ func (x *WhyTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyTaskRequest.ProtoReflect.Descriptor instead.
 func (*WhyTaskRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{24}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WhyTaskRequest) GetTask() string {
@@ -1583,7 +1643,7 @@ type WhyTaskResponse struct {
 
 func (x *WhyTaskResponse) Reset() {
 	*x = WhyTaskResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[25]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1655,7 @@ func (x *WhyTaskResponse) String() string {
 func (*WhyTaskResponse) ProtoMessage() {}
 
 func (x *WhyTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[25]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1668,7 @@ func (x *WhyTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyTaskResponse.ProtoReflect.Descriptor instead.
 func (*WhyTaskResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{25}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WhyTaskResponse) GetTask() *Task {
@@ -1666,7 +1726,7 @@ type TaskLogsRequest struct {
 
 func (x *TaskLogsRequest) Reset() {
 	*x = TaskLogsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[26]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1738,7 @@ func (x *TaskLogsRequest) String() string {
 func (*TaskLogsRequest) ProtoMessage() {}
 
 func (x *TaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[26]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1751,7 @@ func (x *TaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*TaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{26}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TaskLogsRequest) GetTask() string {
@@ -1738,7 +1798,7 @@ type TaskLogsResponse struct {
 
 func (x *TaskLogsResponse) Reset() {
 	*x = TaskLogsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +1810,7 @@ func (x *TaskLogsResponse) String() string {
 func (*TaskLogsResponse) ProtoMessage() {}
 
 func (x *TaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +1823,7 @@ func (x *TaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*TaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{27}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TaskLogsResponse) GetData() []byte {
@@ -1783,7 +1843,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1795,7 +1855,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1808,7 +1868,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{28}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListNodesRequest) GetPageSize() int32 {
@@ -1836,7 +1896,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1908,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1921,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{29}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1894,7 +1954,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1906,7 +1966,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1919,7 +1979,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{30}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -1941,7 +2001,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2013,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2026,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{31}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NodeResponse) GetNode() *Node {
@@ -2001,7 +2061,7 @@ type SetAvailabilityRequest struct {
 
 func (x *SetAvailabilityRequest) Reset() {
 	*x = SetAvailabilityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2073,7 @@ func (x *SetAvailabilityRequest) String() string {
 func (*SetAvailabilityRequest) ProtoMessage() {}
 
 func (x *SetAvailabilityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2086,7 @@ func (x *SetAvailabilityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAvailabilityRequest.ProtoReflect.Descriptor instead.
 func (*SetAvailabilityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{32}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetAvailabilityRequest) GetNode() string {
@@ -2062,7 +2122,7 @@ type LabelNodeRequest struct {
 
 func (x *LabelNodeRequest) Reset() {
 	*x = LabelNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2134,7 @@ func (x *LabelNodeRequest) String() string {
 func (*LabelNodeRequest) ProtoMessage() {}
 
 func (x *LabelNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2147,7 @@ func (x *LabelNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelNodeRequest.ProtoReflect.Descriptor instead.
 func (*LabelNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{33}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LabelNodeRequest) GetNode() string {
@@ -2128,7 +2188,7 @@ type DecommissionNodeRequest struct {
 
 func (x *DecommissionNodeRequest) Reset() {
 	*x = DecommissionNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2200,7 @@ func (x *DecommissionNodeRequest) String() string {
 func (*DecommissionNodeRequest) ProtoMessage() {}
 
 func (x *DecommissionNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2213,7 @@ func (x *DecommissionNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecommissionNodeRequest.ProtoReflect.Descriptor instead.
 func (*DecommissionNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{34}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DecommissionNodeRequest) GetNode() string {
@@ -2179,7 +2239,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2251,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2264,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{35}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -2222,7 +2282,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2294,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2307,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{36}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{37}
 }
 
 type ConfirmDownRequest struct {
@@ -2259,7 +2319,7 @@ type ConfirmDownRequest struct {
 
 func (x *ConfirmDownRequest) Reset() {
 	*x = ConfirmDownRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2331,7 @@ func (x *ConfirmDownRequest) String() string {
 func (*ConfirmDownRequest) ProtoMessage() {}
 
 func (x *ConfirmDownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2344,7 @@ func (x *ConfirmDownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmDownRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmDownRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{37}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ConfirmDownRequest) GetNodes() []string {
@@ -2302,7 +2362,7 @@ type ConfirmDownResponse struct {
 
 func (x *ConfirmDownResponse) Reset() {
 	*x = ConfirmDownResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2374,7 @@ func (x *ConfirmDownResponse) String() string {
 func (*ConfirmDownResponse) ProtoMessage() {}
 
 func (x *ConfirmDownResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2387,7 @@ func (x *ConfirmDownResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmDownResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmDownResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{38}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
 }
 
 type ListPluginsRequest struct {
@@ -2338,7 +2398,7 @@ type ListPluginsRequest struct {
 
 func (x *ListPluginsRequest) Reset() {
 	*x = ListPluginsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2410,7 @@ func (x *ListPluginsRequest) String() string {
 func (*ListPluginsRequest) ProtoMessage() {}
 
 func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2423,7 @@ func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsRequest.ProtoReflect.Descriptor instead.
 func (*ListPluginsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
 }
 
 type ListPluginsResponse struct {
@@ -2375,7 +2435,7 @@ type ListPluginsResponse struct {
 
 func (x *ListPluginsResponse) Reset() {
 	*x = ListPluginsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2387,7 +2447,7 @@ func (x *ListPluginsResponse) String() string {
 func (*ListPluginsResponse) ProtoMessage() {}
 
 func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2400,7 +2460,7 @@ func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsResponse.ProtoReflect.Descriptor instead.
 func (*ListPluginsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListPluginsResponse) GetPlugins() []*Plugin {
@@ -2419,7 +2479,7 @@ type GetPluginRequest struct {
 
 func (x *GetPluginRequest) Reset() {
 	*x = GetPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2491,7 @@ func (x *GetPluginRequest) String() string {
 func (*GetPluginRequest) ProtoMessage() {}
 
 func (x *GetPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2504,7 @@ func (x *GetPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPluginRequest.ProtoReflect.Descriptor instead.
 func (*GetPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetPluginRequest) GetPlugin() string {
@@ -2484,7 +2544,7 @@ type GetPluginResponse struct {
 
 func (x *GetPluginResponse) Reset() {
 	*x = GetPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2556,7 @@ func (x *GetPluginResponse) String() string {
 func (*GetPluginResponse) ProtoMessage() {}
 
 func (x *GetPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2569,7 @@ func (x *GetPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPluginResponse.ProtoReflect.Descriptor instead.
 func (*GetPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetPluginResponse) GetPlugin() *Plugin {
@@ -2679,7 +2739,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +2751,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +2764,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PluginLatency) GetSamples() int64 {
@@ -2753,7 +2813,7 @@ type PluginLogsRequest struct {
 
 func (x *PluginLogsRequest) Reset() {
 	*x = PluginLogsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2765,7 +2825,7 @@ func (x *PluginLogsRequest) String() string {
 func (*PluginLogsRequest) ProtoMessage() {}
 
 func (x *PluginLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2778,7 +2838,7 @@ func (x *PluginLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLogsRequest.ProtoReflect.Descriptor instead.
 func (*PluginLogsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PluginLogsRequest) GetPlugin() string {
@@ -2811,7 +2871,7 @@ type PluginLogsResponse struct {
 
 func (x *PluginLogsResponse) Reset() {
 	*x = PluginLogsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2823,7 +2883,7 @@ func (x *PluginLogsResponse) String() string {
 func (*PluginLogsResponse) ProtoMessage() {}
 
 func (x *PluginLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2836,7 +2896,7 @@ func (x *PluginLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLogsResponse.ProtoReflect.Descriptor instead.
 func (*PluginLogsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PluginLogsResponse) GetLines() []*PluginLine {
@@ -2858,7 +2918,7 @@ type PluginLine struct {
 
 func (x *PluginLine) Reset() {
 	*x = PluginLine{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2870,7 +2930,7 @@ func (x *PluginLine) String() string {
 func (*PluginLine) ProtoMessage() {}
 
 func (x *PluginLine) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2883,7 +2943,7 @@ func (x *PluginLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLine.ProtoReflect.Descriptor instead.
 func (*PluginLine) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PluginLine) GetTime() *timestamppb.Timestamp {
@@ -2923,7 +2983,7 @@ type ReloadPluginRequest struct {
 
 func (x *ReloadPluginRequest) Reset() {
 	*x = ReloadPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +2995,7 @@ func (x *ReloadPluginRequest) String() string {
 func (*ReloadPluginRequest) ProtoMessage() {}
 
 func (x *ReloadPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +3008,7 @@ func (x *ReloadPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPluginRequest.ProtoReflect.Descriptor instead.
 func (*ReloadPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReloadPluginRequest) GetPlugin() string {
@@ -2969,7 +3029,7 @@ type ReloadPluginResponse struct {
 
 func (x *ReloadPluginResponse) Reset() {
 	*x = ReloadPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3041,7 @@ func (x *ReloadPluginResponse) String() string {
 func (*ReloadPluginResponse) ProtoMessage() {}
 
 func (x *ReloadPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3054,7 @@ func (x *ReloadPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPluginResponse.ProtoReflect.Descriptor instead.
 func (*ReloadPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReloadPluginResponse) GetBefore() *PluginProcess {
@@ -3029,7 +3089,7 @@ type PluginProcess struct {
 
 func (x *PluginProcess) Reset() {
 	*x = PluginProcess{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3041,7 +3101,7 @@ func (x *PluginProcess) String() string {
 func (*PluginProcess) ProtoMessage() {}
 
 func (x *PluginProcess) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3054,7 +3114,7 @@ func (x *PluginProcess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginProcess.ProtoReflect.Descriptor instead.
 func (*PluginProcess) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PluginProcess) GetVersion() string {
@@ -3090,7 +3150,7 @@ type ShadowPluginRequest struct {
 
 func (x *ShadowPluginRequest) Reset() {
 	*x = ShadowPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3102,7 +3162,7 @@ func (x *ShadowPluginRequest) String() string {
 func (*ShadowPluginRequest) ProtoMessage() {}
 
 func (x *ShadowPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3115,7 +3175,7 @@ func (x *ShadowPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPluginRequest.ProtoReflect.Descriptor instead.
 func (*ShadowPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ShadowPluginRequest) GetPlugin() string {
@@ -3155,7 +3215,7 @@ type ShadowPluginResponse struct {
 
 func (x *ShadowPluginResponse) Reset() {
 	*x = ShadowPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3167,7 +3227,7 @@ func (x *ShadowPluginResponse) String() string {
 func (*ShadowPluginResponse) ProtoMessage() {}
 
 func (x *ShadowPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3180,7 +3240,7 @@ func (x *ShadowPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPluginResponse.ProtoReflect.Descriptor instead.
 func (*ShadowPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{51}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ShadowPluginResponse) GetComparison() *PluginComparison {
@@ -3209,7 +3269,7 @@ type PluginComparison struct {
 
 func (x *PluginComparison) Reset() {
 	*x = PluginComparison{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3221,7 +3281,7 @@ func (x *PluginComparison) String() string {
 func (*PluginComparison) ProtoMessage() {}
 
 func (x *PluginComparison) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3234,7 +3294,7 @@ func (x *PluginComparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginComparison.ProtoReflect.Descriptor instead.
 func (*PluginComparison) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{52}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PluginComparison) GetServing() string {
@@ -3322,7 +3382,7 @@ type PluginDifference struct {
 
 func (x *PluginDifference) Reset() {
 	*x = PluginDifference{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3334,7 +3394,7 @@ func (x *PluginDifference) String() string {
 func (*PluginDifference) ProtoMessage() {}
 
 func (x *PluginDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3347,7 +3407,7 @@ func (x *PluginDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginDifference.ProtoReflect.Descriptor instead.
 func (*PluginDifference) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{53}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PluginDifference) GetKind() string {
@@ -3408,7 +3468,7 @@ type ConfirmPluginRequest struct {
 
 func (x *ConfirmPluginRequest) Reset() {
 	*x = ConfirmPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3480,7 @@ func (x *ConfirmPluginRequest) String() string {
 func (*ConfirmPluginRequest) ProtoMessage() {}
 
 func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3493,7 @@ func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{54}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ConfirmPluginRequest) GetPlugin() string {
@@ -3451,7 +3511,7 @@ type ConfirmPluginResponse struct {
 
 func (x *ConfirmPluginResponse) Reset() {
 	*x = ConfirmPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3463,7 +3523,7 @@ func (x *ConfirmPluginResponse) String() string {
 func (*ConfirmPluginResponse) ProtoMessage() {}
 
 func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3476,7 +3536,7 @@ func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{55}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{56}
 }
 
 type ListStallsRequest struct {
@@ -3491,7 +3551,7 @@ type ListStallsRequest struct {
 
 func (x *ListStallsRequest) Reset() {
 	*x = ListStallsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3503,7 +3563,7 @@ func (x *ListStallsRequest) String() string {
 func (*ListStallsRequest) ProtoMessage() {}
 
 func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3516,7 +3576,7 @@ func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsRequest.ProtoReflect.Descriptor instead.
 func (*ListStallsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{56}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListStallsRequest) GetJob() string {
@@ -3558,7 +3618,7 @@ type ListStallsResponse struct {
 
 func (x *ListStallsResponse) Reset() {
 	*x = ListStallsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3570,7 +3630,7 @@ func (x *ListStallsResponse) String() string {
 func (*ListStallsResponse) ProtoMessage() {}
 
 func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3583,7 +3643,7 @@ func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsResponse.ProtoReflect.Descriptor instead.
 func (*ListStallsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{57}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListStallsResponse) GetStalls() []*Stall {
@@ -3622,7 +3682,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3634,7 +3694,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3647,7 +3707,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{58}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WatchEventsRequest) GetFromRevision() uint64 {
@@ -3710,7 +3770,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3722,7 +3782,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3735,7 +3795,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{59}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WatchEventsResponse) GetRevision() uint64 {
@@ -3762,7 +3822,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +3834,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +3847,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{60}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CreateTokenRequest) GetRole() string {
@@ -3814,7 +3874,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3826,7 +3886,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3839,7 +3899,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{61}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -3864,7 +3924,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3876,7 +3936,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3889,7 +3949,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
 }
 
 type ListTokensResponse struct {
@@ -3901,7 +3961,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3913,7 +3973,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3926,7 +3986,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -3945,7 +4005,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3957,7 +4017,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3970,7 +4030,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{64}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -3988,7 +4048,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4000,7 +4060,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4013,7 +4073,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{65}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{66}
 }
 
 var File_setpoint_api_v1_api_proto protoreflect.FileDescriptor
@@ -4089,7 +4149,9 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\"6\n" +
 	"\x12RollbackJobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x04R\x02to\"$\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\"'\n" +
+	"\x13RebalanceJobRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"$\n" +
 	"\x10RemoveJobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\"\x13\n" +
 	"\x11RemoveJobResponse\"@\n" +
@@ -4098,7 +4160,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x06action\x18\x02 \x01(\tR\x06action\"|\n" +
 	"\vPlanRequest\x128\n" +
 	"\bcommands\x18\x01 \x03(\v2\x1c.setpoint.api.v1.PlanCommandR\bcommands\x123\n" +
-	"\ahorizon\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\ahorizon\"\xdb\x05\n" +
+	"\ahorizon\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\ahorizon\"\xa8\x06\n" +
 	"\vPlanCommand\x129\n" +
 	"\arun_job\x18\x01 \x01(\v2\x1e.setpoint.api.v1.RunJobRequestH\x00R\x06runJob\x12<\n" +
 	"\bstop_job\x18\x02 \x01(\v2\x1f.setpoint.api.v1.StopJobRequestH\x00R\astopJob\x12?\n" +
@@ -4113,7 +4175,8 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\n" +
 	"label_node\x18\t \x01(\v2!.setpoint.api.v1.LabelNodeRequestH\x00R\tlabelNode\x12W\n" +
 	"\x11decommission_node\x18\n" +
-	" \x01(\v2(.setpoint.api.v1.DecommissionNodeRequestH\x00R\x10decommissionNodeB\t\n" +
+	" \x01(\v2(.setpoint.api.v1.DecommissionNodeRequestH\x00R\x10decommissionNode\x12K\n" +
+	"\rrebalance_job\x18\v \x01(\v2$.setpoint.api.v1.RebalanceJobRequestH\x00R\frebalanceJobB\t\n" +
 	"\acommand\"\x86\x01\n" +
 	"\x10ListTasksRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
@@ -4308,7 +4371,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2\x16.setpoint.api.v1.TokenR\x06tokens\"$\n" +
 	"\x12RevokeTokenRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
-	"\x13RevokeTokenResponse2\xf1\x16\n" +
+	"\x13RevokeTokenResponse2\xc5\x17\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -4321,6 +4384,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"RestartJob\x12\".setpoint.api.v1.RestartJobRequest\x1a\x1c.setpoint.api.v1.JobResponse\x12J\n" +
 	"\bScaleJob\x12 .setpoint.api.v1.ScaleJobRequest\x1a\x1c.setpoint.api.v1.JobResponse\x12P\n" +
 	"\vRollbackJob\x12#.setpoint.api.v1.RollbackJobRequest\x1a\x1c.setpoint.api.v1.JobResponse\x12R\n" +
+	"\fRebalanceJob\x12$.setpoint.api.v1.RebalanceJobRequest\x1a\x1c.setpoint.api.v1.JobResponse\x12R\n" +
 	"\tRemoveJob\x12!.setpoint.api.v1.RemoveJobRequest\x1a\".setpoint.api.v1.RemoveJobResponse\x12T\n" +
 	"\rControlUpdate\x12%.setpoint.api.v1.ControlUpdateRequest\x1a\x1c.setpoint.api.v1.JobResponse\x12H\n" +
 	"\x04Plan\x12\x1c.setpoint.api.v1.PlanRequest\x1a\x1d.setpoint.api.v1.PlanResponse\"\x03\x90\x02\x01\x12W\n" +
@@ -4363,7 +4427,7 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ErrorDetail)(nil),             // 0: setpoint.api.v1.ErrorDetail
 	(*Problem)(nil),                 // 1: setpoint.api.v1.Problem
@@ -4380,200 +4444,204 @@ var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*RestartJobRequest)(nil),       // 12: setpoint.api.v1.RestartJobRequest
 	(*ScaleJobRequest)(nil),         // 13: setpoint.api.v1.ScaleJobRequest
 	(*RollbackJobRequest)(nil),      // 14: setpoint.api.v1.RollbackJobRequest
-	(*RemoveJobRequest)(nil),        // 15: setpoint.api.v1.RemoveJobRequest
-	(*RemoveJobResponse)(nil),       // 16: setpoint.api.v1.RemoveJobResponse
-	(*ControlUpdateRequest)(nil),    // 17: setpoint.api.v1.ControlUpdateRequest
-	(*PlanRequest)(nil),             // 18: setpoint.api.v1.PlanRequest
-	(*PlanCommand)(nil),             // 19: setpoint.api.v1.PlanCommand
-	(*ListTasksRequest)(nil),        // 20: setpoint.api.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),       // 21: setpoint.api.v1.ListTasksResponse
-	(*GetTaskRequest)(nil),          // 22: setpoint.api.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),         // 23: setpoint.api.v1.GetTaskResponse
-	(*WhyTaskRequest)(nil),          // 24: setpoint.api.v1.WhyTaskRequest
-	(*WhyTaskResponse)(nil),         // 25: setpoint.api.v1.WhyTaskResponse
-	(*TaskLogsRequest)(nil),         // 26: setpoint.api.v1.TaskLogsRequest
-	(*TaskLogsResponse)(nil),        // 27: setpoint.api.v1.TaskLogsResponse
-	(*ListNodesRequest)(nil),        // 28: setpoint.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 29: setpoint.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),          // 30: setpoint.api.v1.GetNodeRequest
-	(*NodeResponse)(nil),            // 31: setpoint.api.v1.NodeResponse
-	(*SetAvailabilityRequest)(nil),  // 32: setpoint.api.v1.SetAvailabilityRequest
-	(*LabelNodeRequest)(nil),        // 33: setpoint.api.v1.LabelNodeRequest
-	(*DecommissionNodeRequest)(nil), // 34: setpoint.api.v1.DecommissionNodeRequest
-	(*RemoveNodeRequest)(nil),       // 35: setpoint.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),      // 36: setpoint.api.v1.RemoveNodeResponse
-	(*ConfirmDownRequest)(nil),      // 37: setpoint.api.v1.ConfirmDownRequest
-	(*ConfirmDownResponse)(nil),     // 38: setpoint.api.v1.ConfirmDownResponse
-	(*ListPluginsRequest)(nil),      // 39: setpoint.api.v1.ListPluginsRequest
-	(*ListPluginsResponse)(nil),     // 40: setpoint.api.v1.ListPluginsResponse
-	(*GetPluginRequest)(nil),        // 41: setpoint.api.v1.GetPluginRequest
-	(*GetPluginResponse)(nil),       // 42: setpoint.api.v1.GetPluginResponse
-	(*PluginLatency)(nil),           // 43: setpoint.api.v1.PluginLatency
-	(*PluginLogsRequest)(nil),       // 44: setpoint.api.v1.PluginLogsRequest
-	(*PluginLogsResponse)(nil),      // 45: setpoint.api.v1.PluginLogsResponse
-	(*PluginLine)(nil),              // 46: setpoint.api.v1.PluginLine
-	(*ReloadPluginRequest)(nil),     // 47: setpoint.api.v1.ReloadPluginRequest
-	(*ReloadPluginResponse)(nil),    // 48: setpoint.api.v1.ReloadPluginResponse
-	(*PluginProcess)(nil),           // 49: setpoint.api.v1.PluginProcess
-	(*ShadowPluginRequest)(nil),     // 50: setpoint.api.v1.ShadowPluginRequest
-	(*ShadowPluginResponse)(nil),    // 51: setpoint.api.v1.ShadowPluginResponse
-	(*PluginComparison)(nil),        // 52: setpoint.api.v1.PluginComparison
-	(*PluginDifference)(nil),        // 53: setpoint.api.v1.PluginDifference
-	(*ConfirmPluginRequest)(nil),    // 54: setpoint.api.v1.ConfirmPluginRequest
-	(*ConfirmPluginResponse)(nil),   // 55: setpoint.api.v1.ConfirmPluginResponse
-	(*ListStallsRequest)(nil),       // 56: setpoint.api.v1.ListStallsRequest
-	(*ListStallsResponse)(nil),      // 57: setpoint.api.v1.ListStallsResponse
-	(*WatchEventsRequest)(nil),      // 58: setpoint.api.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),     // 59: setpoint.api.v1.WatchEventsResponse
-	(*CreateTokenRequest)(nil),      // 60: setpoint.api.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),     // 61: setpoint.api.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),       // 62: setpoint.api.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),      // 63: setpoint.api.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),      // 64: setpoint.api.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),     // 65: setpoint.api.v1.RevokeTokenResponse
-	nil,                             // 66: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                             // 67: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                             // 68: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),   // 69: google.protobuf.Timestamp
-	(*Plugin)(nil),                  // 70: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),              // 71: setpoint.v1.JobSpec
-	(*Job)(nil),                     // 72: setpoint.api.v1.Job
-	(*durationpb.Duration)(nil),     // 73: google.protobuf.Duration
-	(*Task)(nil),                    // 74: setpoint.api.v1.Task
-	(*WhyNode)(nil),                 // 75: setpoint.api.v1.WhyNode
-	(*Node)(nil),                    // 76: setpoint.api.v1.Node
-	(*Stall)(nil),                   // 77: setpoint.api.v1.Stall
-	(*Event)(nil),                   // 78: setpoint.api.v1.Event
-	(*Token)(nil),                   // 79: setpoint.api.v1.Token
-	(*PlanResponse)(nil),            // 80: setpoint.api.v1.PlanResponse
+	(*RebalanceJobRequest)(nil),     // 15: setpoint.api.v1.RebalanceJobRequest
+	(*RemoveJobRequest)(nil),        // 16: setpoint.api.v1.RemoveJobRequest
+	(*RemoveJobResponse)(nil),       // 17: setpoint.api.v1.RemoveJobResponse
+	(*ControlUpdateRequest)(nil),    // 18: setpoint.api.v1.ControlUpdateRequest
+	(*PlanRequest)(nil),             // 19: setpoint.api.v1.PlanRequest
+	(*PlanCommand)(nil),             // 20: setpoint.api.v1.PlanCommand
+	(*ListTasksRequest)(nil),        // 21: setpoint.api.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),       // 22: setpoint.api.v1.ListTasksResponse
+	(*GetTaskRequest)(nil),          // 23: setpoint.api.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),         // 24: setpoint.api.v1.GetTaskResponse
+	(*WhyTaskRequest)(nil),          // 25: setpoint.api.v1.WhyTaskRequest
+	(*WhyTaskResponse)(nil),         // 26: setpoint.api.v1.WhyTaskResponse
+	(*TaskLogsRequest)(nil),         // 27: setpoint.api.v1.TaskLogsRequest
+	(*TaskLogsResponse)(nil),        // 28: setpoint.api.v1.TaskLogsResponse
+	(*ListNodesRequest)(nil),        // 29: setpoint.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 30: setpoint.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),          // 31: setpoint.api.v1.GetNodeRequest
+	(*NodeResponse)(nil),            // 32: setpoint.api.v1.NodeResponse
+	(*SetAvailabilityRequest)(nil),  // 33: setpoint.api.v1.SetAvailabilityRequest
+	(*LabelNodeRequest)(nil),        // 34: setpoint.api.v1.LabelNodeRequest
+	(*DecommissionNodeRequest)(nil), // 35: setpoint.api.v1.DecommissionNodeRequest
+	(*RemoveNodeRequest)(nil),       // 36: setpoint.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),      // 37: setpoint.api.v1.RemoveNodeResponse
+	(*ConfirmDownRequest)(nil),      // 38: setpoint.api.v1.ConfirmDownRequest
+	(*ConfirmDownResponse)(nil),     // 39: setpoint.api.v1.ConfirmDownResponse
+	(*ListPluginsRequest)(nil),      // 40: setpoint.api.v1.ListPluginsRequest
+	(*ListPluginsResponse)(nil),     // 41: setpoint.api.v1.ListPluginsResponse
+	(*GetPluginRequest)(nil),        // 42: setpoint.api.v1.GetPluginRequest
+	(*GetPluginResponse)(nil),       // 43: setpoint.api.v1.GetPluginResponse
+	(*PluginLatency)(nil),           // 44: setpoint.api.v1.PluginLatency
+	(*PluginLogsRequest)(nil),       // 45: setpoint.api.v1.PluginLogsRequest
+	(*PluginLogsResponse)(nil),      // 46: setpoint.api.v1.PluginLogsResponse
+	(*PluginLine)(nil),              // 47: setpoint.api.v1.PluginLine
+	(*ReloadPluginRequest)(nil),     // 48: setpoint.api.v1.ReloadPluginRequest
+	(*ReloadPluginResponse)(nil),    // 49: setpoint.api.v1.ReloadPluginResponse
+	(*PluginProcess)(nil),           // 50: setpoint.api.v1.PluginProcess
+	(*ShadowPluginRequest)(nil),     // 51: setpoint.api.v1.ShadowPluginRequest
+	(*ShadowPluginResponse)(nil),    // 52: setpoint.api.v1.ShadowPluginResponse
+	(*PluginComparison)(nil),        // 53: setpoint.api.v1.PluginComparison
+	(*PluginDifference)(nil),        // 54: setpoint.api.v1.PluginDifference
+	(*ConfirmPluginRequest)(nil),    // 55: setpoint.api.v1.ConfirmPluginRequest
+	(*ConfirmPluginResponse)(nil),   // 56: setpoint.api.v1.ConfirmPluginResponse
+	(*ListStallsRequest)(nil),       // 57: setpoint.api.v1.ListStallsRequest
+	(*ListStallsResponse)(nil),      // 58: setpoint.api.v1.ListStallsResponse
+	(*WatchEventsRequest)(nil),      // 59: setpoint.api.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),     // 60: setpoint.api.v1.WatchEventsResponse
+	(*CreateTokenRequest)(nil),      // 61: setpoint.api.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),     // 62: setpoint.api.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),       // 63: setpoint.api.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),      // 64: setpoint.api.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),      // 65: setpoint.api.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),     // 66: setpoint.api.v1.RevokeTokenResponse
+	nil,                             // 67: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                             // 68: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                             // 69: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),   // 70: google.protobuf.Timestamp
+	(*Plugin)(nil),                  // 71: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),              // 72: setpoint.v1.JobSpec
+	(*Job)(nil),                     // 73: setpoint.api.v1.Job
+	(*durationpb.Duration)(nil),     // 74: google.protobuf.Duration
+	(*Task)(nil),                    // 75: setpoint.api.v1.Task
+	(*WhyNode)(nil),                 // 76: setpoint.api.v1.WhyNode
+	(*Node)(nil),                    // 77: setpoint.api.v1.Node
+	(*Stall)(nil),                   // 78: setpoint.api.v1.Stall
+	(*Event)(nil),                   // 79: setpoint.api.v1.Event
+	(*Token)(nil),                   // 80: setpoint.api.v1.Token
+	(*PlanResponse)(nil),            // 81: setpoint.api.v1.PlanResponse
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	69, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	66, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	67, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	70, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	71, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	72, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	72, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	72, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	73, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
-	19, // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
-	73, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
+	70, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	67, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	68, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	71, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	72, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	73, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	73, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	73, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	74, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	20, // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
+	74, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
 	4,  // 12: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
 	10, // 13: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
 	11, // 14: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
 	12, // 15: setpoint.api.v1.PlanCommand.restart_job:type_name -> setpoint.api.v1.RestartJobRequest
 	13, // 16: setpoint.api.v1.PlanCommand.scale_job:type_name -> setpoint.api.v1.ScaleJobRequest
 	14, // 17: setpoint.api.v1.PlanCommand.rollback_job:type_name -> setpoint.api.v1.RollbackJobRequest
-	15, // 18: setpoint.api.v1.PlanCommand.remove_job:type_name -> setpoint.api.v1.RemoveJobRequest
-	32, // 19: setpoint.api.v1.PlanCommand.set_availability:type_name -> setpoint.api.v1.SetAvailabilityRequest
-	33, // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
-	34, // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
-	74, // 22: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	74, // 23: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	74, // 24: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	75, // 25: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	69, // 26: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	76, // 27: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	76, // 28: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	73, // 29: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
-	68, // 30: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	70, // 31: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	70, // 32: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	73, // 33: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
-	43, // 34: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	69, // 35: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	69, // 36: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	73, // 37: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	73, // 38: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	73, // 39: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	73, // 40: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
-	46, // 41: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	69, // 42: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
-	49, // 43: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
-	49, // 44: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
-	52, // 45: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	52, // 46: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	53, // 47: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	77, // 48: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	78, // 49: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	73, // 50: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	79, // 51: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	79, // 52: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
-	2,  // 53: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
-	4,  // 54: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
-	6,  // 55: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
-	8,  // 56: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
-	10, // 57: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
-	11, // 58: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
-	12, // 59: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
-	13, // 60: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
-	14, // 61: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
-	15, // 62: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
-	17, // 63: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
-	18, // 64: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
-	20, // 65: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
-	22, // 66: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
-	24, // 67: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	26, // 68: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	28, // 69: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	30, // 70: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	32, // 71: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	33, // 72: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	34, // 73: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	35, // 74: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	37, // 75: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	39, // 76: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	41, // 77: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
-	44, // 78: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
-	47, // 79: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
-	50, // 80: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
-	54, // 81: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	56, // 82: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	58, // 83: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	60, // 84: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	62, // 85: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	64, // 86: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	3,  // 87: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,  // 88: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,  // 89: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,  // 90: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,  // 91: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 92: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 93: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 94: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 95: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	16, // 96: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,  // 97: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	80, // 98: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
-	21, // 99: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	23, // 100: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	25, // 101: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	27, // 102: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	29, // 103: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	31, // 104: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	31, // 105: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.NodeResponse
-	31, // 106: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	31, // 107: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	36, // 108: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	38, // 109: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	40, // 110: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	42, // 111: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	45, // 112: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	48, // 113: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	51, // 114: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	55, // 115: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	57, // 116: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	59, // 117: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	61, // 118: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	63, // 119: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	65, // 120: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	87, // [87:121] is the sub-list for method output_type
-	53, // [53:87] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	16, // 18: setpoint.api.v1.PlanCommand.remove_job:type_name -> setpoint.api.v1.RemoveJobRequest
+	33, // 19: setpoint.api.v1.PlanCommand.set_availability:type_name -> setpoint.api.v1.SetAvailabilityRequest
+	34, // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
+	35, // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
+	15, // 22: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
+	75, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	75, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	75, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	76, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	70, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	77, // 28: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	77, // 29: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	74, // 30: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	69, // 31: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	71, // 32: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	71, // 33: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	74, // 34: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	44, // 35: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
+	70, // 36: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	70, // 37: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	74, // 38: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	74, // 39: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	74, // 40: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	74, // 41: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	47, // 42: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
+	70, // 43: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	50, // 44: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
+	50, // 45: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
+	53, // 46: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	53, // 47: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	54, // 48: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
+	78, // 49: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	79, // 50: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	74, // 51: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	80, // 52: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	80, // 53: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	2,  // 54: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
+	4,  // 55: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
+	6,  // 56: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
+	8,  // 57: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
+	10, // 58: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
+	11, // 59: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
+	12, // 60: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
+	13, // 61: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
+	14, // 62: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
+	15, // 63: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
+	16, // 64: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
+	18, // 65: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
+	19, // 66: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
+	21, // 67: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
+	23, // 68: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
+	25, // 69: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
+	27, // 70: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	29, // 71: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	31, // 72: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	33, // 73: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	34, // 74: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	35, // 75: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	36, // 76: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	38, // 77: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	40, // 78: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	42, // 79: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	45, // 80: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	48, // 81: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	51, // 82: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	55, // 83: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	57, // 84: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	59, // 85: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	61, // 86: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	63, // 87: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	65, // 88: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	3,  // 89: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,  // 90: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,  // 91: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,  // 92: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,  // 93: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 94: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 95: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 96: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 97: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 98: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
+	17, // 99: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,  // 100: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	81, // 101: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	22, // 102: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	24, // 103: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	26, // 104: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	28, // 105: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	30, // 106: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	32, // 107: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	32, // 108: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.NodeResponse
+	32, // 109: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	32, // 110: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	37, // 111: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	39, // 112: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	41, // 113: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	43, // 114: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	46, // 115: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	49, // 116: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	52, // 117: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	56, // 118: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	58, // 119: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	60, // 120: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	62, // 121: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	64, // 122: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	66, // 123: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	89, // [89:124] is the sub-list for method output_type
+	54, // [54:89] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_api_proto_init() }
@@ -4583,7 +4651,7 @@ func file_setpoint_api_v1_api_proto_init() {
 	}
 	file_setpoint_api_v1_plan_proto_init()
 	file_setpoint_api_v1_views_proto_init()
-	file_setpoint_api_v1_api_proto_msgTypes[19].OneofWrappers = []any{
+	file_setpoint_api_v1_api_proto_msgTypes[20].OneofWrappers = []any{
 		(*PlanCommand_RunJob)(nil),
 		(*PlanCommand_StopJob)(nil),
 		(*PlanCommand_StartJob)(nil),
@@ -4594,15 +4662,16 @@ func file_setpoint_api_v1_api_proto_init() {
 		(*PlanCommand_SetAvailability)(nil),
 		(*PlanCommand_LabelNode)(nil),
 		(*PlanCommand_DecommissionNode)(nil),
+		(*PlanCommand_RebalanceJob)(nil),
 	}
-	file_setpoint_api_v1_api_proto_msgTypes[58].OneofWrappers = []any{}
+	file_setpoint_api_v1_api_proto_msgTypes[59].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   69,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1050,10 +1050,11 @@ type Job struct {
 	Changed       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed,proto3" json:"changed,omitempty"`
 	Stopped       bool                   `protobuf:"varint,9,opt,name=stopped,proto3" json:"stopped,omitempty"` // asked to stop
 	Counts        *JobCounts             `protobuf:"bytes,10,opt,name=counts,proto3" json:"counts,omitempty"`
-	Update        *Update                `protobuf:"bytes,11,opt,name=update,proto3" json:"update,omitempty"`     // absent: there never was one
-	Stalls        []*Stall               `protobuf:"bytes,12,rep,name=stalls,proto3" json:"stalls,omitempty"`     // of the job, its update, its slots and its tasks
-	Slots         []*Slot                `protobuf:"bytes,13,rep,name=slots,proto3" json:"slots,omitempty"`       // GetJob only
-	Versions      []*JobVersion          `protobuf:"bytes,14,rep,name=versions,proto3" json:"versions,omitempty"` // GetJob only; oldest first
+	Update        *Update                `protobuf:"bytes,11,opt,name=update,proto3" json:"update,omitempty"`       // absent: there never was one
+	Stalls        []*Stall               `protobuf:"bytes,12,rep,name=stalls,proto3" json:"stalls,omitempty"`       // of the job, its update, its slots and its tasks
+	Slots         []*Slot                `protobuf:"bytes,13,rep,name=slots,proto3" json:"slots,omitempty"`         // GetJob only
+	Versions      []*JobVersion          `protobuf:"bytes,14,rep,name=versions,proto3" json:"versions,omitempty"`   // GetJob only; oldest first
+	Rebalance     *Rebalance             `protobuf:"bytes,15,opt,name=rebalance,proto3" json:"rebalance,omitempty"` // absent: it was never asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1186,6 +1187,74 @@ func (x *Job) GetVersions() []*JobVersion {
 	return nil
 }
 
+func (x *Job) GetRebalance() *Rebalance {
+	if x != nil {
+		return x.Rebalance
+	}
+	return nil
+}
+
+// How far moving a job's tasks to where they would be placed now has come.
+type Rebalance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Active        bool                   `protobuf:"varint,1,opt,name=active,proto3" json:"active,omitempty"`
+	Moved         int64                  `protobuf:"varint,2,opt,name=moved,proto3" json:"moved,omitempty"` // tasks that left
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`  // when it began, or ended
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rebalance) Reset() {
+	*x = Rebalance{}
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rebalance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rebalance) ProtoMessage() {}
+
+func (x *Rebalance) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rebalance.ProtoReflect.Descriptor instead.
+func (*Rebalance) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Rebalance) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
+func (x *Rebalance) GetMoved() int64 {
+	if x != nil {
+		return x.Moved
+	}
+	return 0
+}
+
+func (x *Rebalance) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 type JobCounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Wanted        int64                  `protobuf:"varint,1,opt,name=wanted,proto3" json:"wanted,omitempty"`  // slots
@@ -1207,7 +1276,7 @@ type JobCounts struct {
 
 func (x *JobCounts) Reset() {
 	*x = JobCounts{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1288,7 @@ func (x *JobCounts) String() string {
 func (*JobCounts) ProtoMessage() {}
 
 func (x *JobCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1301,7 @@ func (x *JobCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobCounts.ProtoReflect.Descriptor instead.
 func (*JobCounts) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{12}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobCounts) GetWanted() int64 {
@@ -1345,7 +1414,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1426,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1439,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{13}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Update) GetState() string {
@@ -1473,7 +1542,7 @@ type Slot struct {
 
 func (x *Slot) Reset() {
 	*x = Slot{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1554,7 @@ func (x *Slot) String() string {
 func (*Slot) ProtoMessage() {}
 
 func (x *Slot) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1567,7 @@ func (x *Slot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slot.ProtoReflect.Descriptor instead.
 func (*Slot) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{14}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Slot) GetKey() string {
@@ -1619,7 +1688,7 @@ type JobVersion struct {
 
 func (x *JobVersion) Reset() {
 	*x = JobVersion{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1700,7 @@ func (x *JobVersion) String() string {
 func (*JobVersion) ProtoMessage() {}
 
 func (x *JobVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1713,7 @@ func (x *JobVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobVersion.ProtoReflect.Descriptor instead.
 func (*JobVersion) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{15}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobVersion) GetVersion() uint64 {
@@ -1700,7 +1769,7 @@ type Plugin struct {
 
 func (x *Plugin) Reset() {
 	*x = Plugin{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1781,7 @@ func (x *Plugin) String() string {
 func (*Plugin) ProtoMessage() {}
 
 func (x *Plugin) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1794,7 @@ func (x *Plugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plugin.ProtoReflect.Descriptor instead.
 func (*Plugin) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{16}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Plugin) GetName() string {
@@ -1809,7 +1878,7 @@ type WhyNode struct {
 
 func (x *WhyNode) Reset() {
 	*x = WhyNode{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +1890,7 @@ func (x *WhyNode) String() string {
 func (*WhyNode) ProtoMessage() {}
 
 func (x *WhyNode) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +1903,7 @@ func (x *WhyNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyNode.ProtoReflect.Descriptor instead.
 func (*WhyNode) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{17}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WhyNode) GetNode() string {
@@ -1869,7 +1938,7 @@ type WhyReason struct {
 
 func (x *WhyReason) Reset() {
 	*x = WhyReason{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +1950,7 @@ func (x *WhyReason) String() string {
 func (*WhyReason) ProtoMessage() {}
 
 func (x *WhyReason) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +1963,7 @@ func (x *WhyReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyReason.ProtoReflect.Descriptor instead.
 func (*WhyReason) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WhyReason) GetSource() string {
@@ -1936,7 +2005,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2017,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2030,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{19}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Event) GetRevision() uint64 {
@@ -2046,7 +2115,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2127,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2140,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{20}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Token) GetId() string {
@@ -2201,7 +2270,7 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x04left\x18\x02 \x01(\x03R\x04left\x12\x12\n" +
 	"\x04lost\x18\x03 \x01(\x03R\x04lost\x120\n" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x125\n" +
-	"\bdeadline\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\"\xab\x04\n" +
+	"\bdeadline\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\"\xe5\x04\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -2217,7 +2286,12 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x06update\x18\v \x01(\v2\x17.setpoint.api.v1.UpdateR\x06update\x12.\n" +
 	"\x06stalls\x18\f \x03(\v2\x16.setpoint.api.v1.StallR\x06stalls\x12+\n" +
 	"\x05slots\x18\r \x03(\v2\x15.setpoint.api.v1.SlotR\x05slots\x127\n" +
-	"\bversions\x18\x0e \x03(\v2\x1b.setpoint.api.v1.JobVersionR\bversions\"\xc8\x02\n" +
+	"\bversions\x18\x0e \x03(\v2\x1b.setpoint.api.v1.JobVersionR\bversions\x128\n" +
+	"\trebalance\x18\x0f \x01(\v2\x1a.setpoint.api.v1.RebalanceR\trebalance\"k\n" +
+	"\tRebalance\x12\x16\n" +
+	"\x06active\x18\x01 \x01(\bR\x06active\x12\x14\n" +
+	"\x05moved\x18\x02 \x01(\x03R\x05moved\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xc8\x02\n" +
 	"\tJobCounts\x12\x16\n" +
 	"\x06wanted\x18\x01 \x01(\x03R\x06wanted\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\x03R\x02up\x12\x12\n" +
@@ -2325,7 +2399,7 @@ func file_setpoint_api_v1_views_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_views_proto_rawDescData
 }
 
-var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*Task)(nil),                  // 0: setpoint.api.v1.Task
 	(*Desired)(nil),               // 1: setpoint.api.v1.Desired
@@ -2339,79 +2413,82 @@ var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*Node)(nil),                  // 9: setpoint.api.v1.Node
 	(*Drain)(nil),                 // 10: setpoint.api.v1.Drain
 	(*Job)(nil),                   // 11: setpoint.api.v1.Job
-	(*JobCounts)(nil),             // 12: setpoint.api.v1.JobCounts
-	(*Update)(nil),                // 13: setpoint.api.v1.Update
-	(*Slot)(nil),                  // 14: setpoint.api.v1.Slot
-	(*JobVersion)(nil),            // 15: setpoint.api.v1.JobVersion
-	(*Plugin)(nil),                // 16: setpoint.api.v1.Plugin
-	(*WhyNode)(nil),               // 17: setpoint.api.v1.WhyNode
-	(*WhyReason)(nil),             // 18: setpoint.api.v1.WhyReason
-	(*Event)(nil),                 // 19: setpoint.api.v1.Event
-	(*Token)(nil),                 // 20: setpoint.api.v1.Token
-	nil,                           // 21: setpoint.api.v1.Node.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 23: setpoint.v1.TaskSpec
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*v1.Resources)(nil),          // 25: setpoint.v1.Resources
-	(*v1.NodeDescription)(nil),    // 26: setpoint.v1.NodeDescription
-	(*v1.JobSpec)(nil),            // 27: setpoint.v1.JobSpec
+	(*Rebalance)(nil),             // 12: setpoint.api.v1.Rebalance
+	(*JobCounts)(nil),             // 13: setpoint.api.v1.JobCounts
+	(*Update)(nil),                // 14: setpoint.api.v1.Update
+	(*Slot)(nil),                  // 15: setpoint.api.v1.Slot
+	(*JobVersion)(nil),            // 16: setpoint.api.v1.JobVersion
+	(*Plugin)(nil),                // 17: setpoint.api.v1.Plugin
+	(*WhyNode)(nil),               // 18: setpoint.api.v1.WhyNode
+	(*WhyReason)(nil),             // 19: setpoint.api.v1.WhyReason
+	(*Event)(nil),                 // 20: setpoint.api.v1.Event
+	(*Token)(nil),                 // 21: setpoint.api.v1.Token
+	nil,                           // 22: setpoint.api.v1.Node.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*v1.TaskSpec)(nil),           // 24: setpoint.v1.TaskSpec
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*v1.Resources)(nil),          // 26: setpoint.v1.Resources
+	(*v1.NodeDescription)(nil),    // 27: setpoint.v1.NodeDescription
+	(*v1.JobSpec)(nil),            // 28: setpoint.v1.JobSpec
 }
 var file_setpoint_api_v1_views_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.Task.desired:type_name -> setpoint.api.v1.Desired
 	2,  // 1: setpoint.api.v1.Task.observed:type_name -> setpoint.api.v1.Observed
 	3,  // 2: setpoint.api.v1.Task.condition:type_name -> setpoint.api.v1.Condition
 	5,  // 3: setpoint.api.v1.Task.stalls:type_name -> setpoint.api.v1.Stall
-	22, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
-	22, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
+	23, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
+	23, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
 	4,  // 6: setpoint.api.v1.Task.ports:type_name -> setpoint.api.v1.Port
-	23, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
-	22, // 8: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
-	24, // 9: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
-	22, // 10: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
-	22, // 11: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	24, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
+	23, // 8: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
+	25, // 9: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
+	23, // 10: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
+	23, // 11: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
 	6,  // 12: setpoint.api.v1.Stall.subject:type_name -> setpoint.api.v1.Subject
-	22, // 13: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
-	22, // 14: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
+	23, // 13: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
+	23, // 14: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
 	7,  // 15: setpoint.api.v1.Stall.facts:type_name -> setpoint.api.v1.Facts
 	8,  // 16: setpoint.api.v1.Facts.excluded:type_name -> setpoint.api.v1.Exclusion
-	22, // 17: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
-	21, // 18: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
-	25, // 19: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
-	25, // 20: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
-	25, // 21: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
+	23, // 17: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
+	22, // 18: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
+	26, // 19: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
+	26, // 20: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
+	26, // 21: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
 	4,  // 22: setpoint.api.v1.Node.ports:type_name -> setpoint.api.v1.Port
-	26, // 23: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
+	27, // 23: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	10, // 24: setpoint.api.v1.Node.drain:type_name -> setpoint.api.v1.Drain
-	22, // 25: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
+	23, // 25: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
 	5,  // 26: setpoint.api.v1.Node.stalls:type_name -> setpoint.api.v1.Stall
-	22, // 27: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
-	24, // 28: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
-	27, // 29: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
-	22, // 30: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
-	22, // 31: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
-	12, // 32: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
-	13, // 33: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
+	23, // 27: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
+	25, // 28: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
+	28, // 29: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
+	23, // 30: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
+	23, // 31: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
+	13, // 32: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
+	14, // 33: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
 	5,  // 34: setpoint.api.v1.Job.stalls:type_name -> setpoint.api.v1.Stall
-	14, // 35: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
-	15, // 36: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
-	22, // 37: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
-	22, // 38: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
-	22, // 39: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
-	22, // 40: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
-	22, // 41: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
-	27, // 42: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	22, // 43: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
-	5,  // 44: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
-	18, // 45: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
-	22, // 46: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
-	6,  // 47: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
-	22, // 48: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
-	22, // 49: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	15, // 35: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
+	16, // 36: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
+	12, // 37: setpoint.api.v1.Job.rebalance:type_name -> setpoint.api.v1.Rebalance
+	23, // 38: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
+	23, // 39: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
+	23, // 40: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
+	23, // 41: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
+	23, // 42: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
+	23, // 43: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
+	28, // 44: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
+	23, // 45: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
+	5,  // 46: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
+	19, // 47: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
+	23, // 48: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
+	6,  // 49: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
+	23, // 50: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
+	23, // 51: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	52, // [52:52] is the sub-list for method output_type
+	52, // [52:52] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_views_proto_init() }
@@ -2425,7 +2502,7 @@ func file_setpoint_api_v1_views_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_views_proto_rawDesc), len(file_setpoint_api_v1_views_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -580,6 +580,7 @@ type Job struct {
 	CreatedRev    uint64                 `protobuf:"varint,3,opt,name=created_rev,json=createdRev,proto3" json:"created_rev,omitempty"`
 	Control       *JobControl            `protobuf:"bytes,4,opt,name=control,proto3" json:"control,omitempty"`
 	Update        *Update                `protobuf:"bytes,5,opt,name=update,proto3" json:"update,omitempty"`
+	Rebalance     *Rebalance             `protobuf:"bytes,6,opt,name=rebalance,proto3" json:"rebalance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -649,6 +650,81 @@ func (x *Job) GetUpdate() *Update {
 	return nil
 }
 
+func (x *Job) GetRebalance() *Rebalance {
+	if x != nil {
+		return x.Rebalance
+	}
+	return nil
+}
+
+type Rebalance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ask           uint64                 `protobuf:"varint,1,opt,name=ask,proto3" json:"ask,omitempty"`
+	Ended         bool                   `protobuf:"varint,2,opt,name=ended,proto3" json:"ended,omitempty"`
+	Moved         int64                  `protobuf:"varint,3,opt,name=moved,proto3" json:"moved,omitempty"`
+	Since         *Time                  `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rebalance) Reset() {
+	*x = Rebalance{}
+	mi := &file_setpoint_v1_objects_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rebalance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rebalance) ProtoMessage() {}
+
+func (x *Rebalance) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_v1_objects_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rebalance.ProtoReflect.Descriptor instead.
+func (*Rebalance) Descriptor() ([]byte, []int) {
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Rebalance) GetAsk() uint64 {
+	if x != nil {
+		return x.Ask
+	}
+	return 0
+}
+
+func (x *Rebalance) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+func (x *Rebalance) GetMoved() int64 {
+	if x != nil {
+		return x.Moved
+	}
+	return 0
+}
+
+func (x *Rebalance) GetSince() *Time {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 type JobControl struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Spec          *JobSpec               `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -665,13 +741,14 @@ type JobControl struct {
 	Resumes       uint64                 `protobuf:"varint,12,opt,name=resumes,proto3" json:"resumes,omitempty"`
 	AskedBy       string                 `protobuf:"bytes,20,opt,name=asked_by,json=askedBy,proto3" json:"asked_by,omitempty"`
 	AskedRev      uint64                 `protobuf:"varint,21,opt,name=asked_rev,json=askedRev,proto3" json:"asked_rev,omitempty"`
+	Rebalances    uint64                 `protobuf:"varint,13,opt,name=rebalances,proto3" json:"rebalances,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobControl) Reset() {
 	*x = JobControl{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[8]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +760,7 @@ func (x *JobControl) String() string {
 func (*JobControl) ProtoMessage() {}
 
 func (x *JobControl) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[8]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +773,7 @@ func (x *JobControl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobControl.ProtoReflect.Descriptor instead.
 func (*JobControl) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{8}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JobControl) GetSpec() *JobSpec {
@@ -797,6 +874,13 @@ func (x *JobControl) GetAskedRev() uint64 {
 	return 0
 }
 
+func (x *JobControl) GetRebalances() uint64 {
+	if x != nil {
+		return x.Rebalances
+	}
+	return 0
+}
+
 type JobVersion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -812,7 +896,7 @@ type JobVersion struct {
 
 func (x *JobVersion) Reset() {
 	*x = JobVersion{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[9]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +908,7 @@ func (x *JobVersion) String() string {
 func (*JobVersion) ProtoMessage() {}
 
 func (x *JobVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[9]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +921,7 @@ func (x *JobVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobVersion.ProtoReflect.Descriptor instead.
 func (*JobVersion) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{9}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *JobVersion) GetVersion() uint64 {
@@ -916,7 +1000,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[10]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1012,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[10]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1025,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{10}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JobSpec) GetName() string {
@@ -1087,7 +1171,7 @@ type PluginSettings struct {
 
 func (x *PluginSettings) Reset() {
 	*x = PluginSettings{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[11]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1183,7 @@ func (x *PluginSettings) String() string {
 func (*PluginSettings) ProtoMessage() {}
 
 func (x *PluginSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[11]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1196,7 @@ func (x *PluginSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginSettings.ProtoReflect.Descriptor instead.
 func (*PluginSettings) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{11}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PluginSettings) GetPlugin() string {
@@ -1139,7 +1223,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[12]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1235,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[12]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1248,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{12}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Amount) GetCount() int64 {
@@ -1191,7 +1275,7 @@ type Spread struct {
 
 func (x *Spread) Reset() {
 	*x = Spread{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[13]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1287,7 @@ func (x *Spread) String() string {
 func (*Spread) ProtoMessage() {}
 
 func (x *Spread) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[13]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1300,7 @@ func (x *Spread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spread.ProtoReflect.Descriptor instead.
 func (*Spread) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{13}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Spread) GetAttribute() string {
@@ -1243,7 +1327,7 @@ type SpreadTarget struct {
 
 func (x *SpreadTarget) Reset() {
 	*x = SpreadTarget{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[14]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1339,7 @@ func (x *SpreadTarget) String() string {
 func (*SpreadTarget) ProtoMessage() {}
 
 func (x *SpreadTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[14]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1352,7 @@ func (x *SpreadTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpreadTarget.ProtoReflect.Descriptor instead.
 func (*SpreadTarget) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{14}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SpreadTarget) GetValue() string {
@@ -1303,7 +1387,7 @@ type TaskSpec struct {
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[15]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1399,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[15]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1412,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{15}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TaskSpec) GetDriver() string {
@@ -1411,7 +1495,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[16]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1507,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[16]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1520,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{16}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Port) GetName() string {
@@ -1463,7 +1547,7 @@ type StopSpec struct {
 
 func (x *StopSpec) Reset() {
 	*x = StopSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[17]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1559,7 @@ func (x *StopSpec) String() string {
 func (*StopSpec) ProtoMessage() {}
 
 func (x *StopSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[17]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1572,7 @@ func (x *StopSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopSpec.ProtoReflect.Descriptor instead.
 func (*StopSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{17}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StopSpec) GetSignal() string {
@@ -1520,7 +1604,7 @@ type HealthSpec struct {
 
 func (x *HealthSpec) Reset() {
 	*x = HealthSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1616,7 @@ func (x *HealthSpec) String() string {
 func (*HealthSpec) ProtoMessage() {}
 
 func (x *HealthSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1629,7 @@ func (x *HealthSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthSpec.ProtoReflect.Descriptor instead.
 func (*HealthSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HealthSpec) GetExec() []string {
@@ -1612,7 +1696,7 @@ type UpdateSpec struct {
 
 func (x *UpdateSpec) Reset() {
 	*x = UpdateSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1708,7 @@ func (x *UpdateSpec) String() string {
 func (*UpdateSpec) ProtoMessage() {}
 
 func (x *UpdateSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1721,7 @@ func (x *UpdateSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSpec.ProtoReflect.Descriptor instead.
 func (*UpdateSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{19}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UpdateSpec) GetParallelism() int64 {
@@ -1702,7 +1786,7 @@ type RestartSpec struct {
 
 func (x *RestartSpec) Reset() {
 	*x = RestartSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1798,7 @@ func (x *RestartSpec) String() string {
 func (*RestartSpec) ProtoMessage() {}
 
 func (x *RestartSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1811,7 @@ func (x *RestartSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSpec.ProtoReflect.Descriptor instead.
 func (*RestartSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{20}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RestartSpec) GetCondition() string {
@@ -1786,7 +1870,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1882,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1895,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{21}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Update) GetState() string {
@@ -1930,13 +2014,15 @@ type Slot struct {
 	Counted       bool                   `protobuf:"varint,21,opt,name=counted,proto3" json:"counted,omitempty"`
 	Claim         string                 `protobuf:"bytes,22,opt,name=claim,proto3" json:"claim,omitempty"`
 	Failed        bool                   `protobuf:"varint,23,opt,name=failed,proto3" json:"failed,omitempty"`
+	Leaves        string                 `protobuf:"bytes,24,opt,name=leaves,proto3" json:"leaves,omitempty"`
+	Fresh         bool                   `protobuf:"varint,25,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Slot) Reset() {
 	*x = Slot{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2034,7 @@ func (x *Slot) String() string {
 func (*Slot) ProtoMessage() {}
 
 func (x *Slot) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2047,7 @@ func (x *Slot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slot.ProtoReflect.Descriptor instead.
 func (*Slot) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{22}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Slot) GetJob() string {
@@ -2125,6 +2211,20 @@ func (x *Slot) GetFailed() bool {
 	return false
 }
 
+func (x *Slot) GetLeaves() string {
+	if x != nil {
+		return x.Leaves
+	}
+	return ""
+}
+
+func (x *Slot) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
+}
+
 type Task struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2148,7 +2248,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2260,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2273,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{23}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Task) GetId() string {
@@ -2292,7 +2392,7 @@ type Reserve struct {
 
 func (x *Reserve) Reset() {
 	*x = Reserve{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2404,7 @@ func (x *Reserve) String() string {
 func (*Reserve) ProtoMessage() {}
 
 func (x *Reserve) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2417,7 @@ func (x *Reserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reserve.ProtoReflect.Descriptor instead.
 func (*Reserve) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{24}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Reserve) GetResources() *Resources {
@@ -2354,7 +2454,7 @@ type Desired struct {
 
 func (x *Desired) Reset() {
 	*x = Desired{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2466,7 @@ func (x *Desired) String() string {
 func (*Desired) ProtoMessage() {}
 
 func (x *Desired) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2479,7 @@ func (x *Desired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Desired.ProtoReflect.Descriptor instead.
 func (*Desired) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{25}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Desired) GetState() uint32 {
@@ -2429,7 +2529,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2541,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2554,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{26}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Placement) GetNode() string {
@@ -2497,7 +2597,7 @@ type Among struct {
 
 func (x *Among) Reset() {
 	*x = Among{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2609,7 @@ func (x *Among) String() string {
 func (*Among) ProtoMessage() {}
 
 func (x *Among) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2622,7 @@ func (x *Among) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Among.ProtoReflect.Descriptor instead.
 func (*Among) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{27}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Among) GetNodes() int64 {
@@ -2563,7 +2663,7 @@ type PortGrant struct {
 
 func (x *PortGrant) Reset() {
 	*x = PortGrant{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2575,7 +2675,7 @@ func (x *PortGrant) String() string {
 func (*PortGrant) ProtoMessage() {}
 
 func (x *PortGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2588,7 +2688,7 @@ func (x *PortGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortGrant.ProtoReflect.Descriptor instead.
 func (*PortGrant) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{28}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PortGrant) GetName() string {
@@ -2620,7 +2720,7 @@ type Observed struct {
 
 func (x *Observed) Reset() {
 	*x = Observed{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2732,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2745,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{29}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Observed) GetState() uint32 {
@@ -2708,7 +2808,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +2820,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +2833,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{30}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Condition) GetState() string {
@@ -2774,7 +2874,7 @@ type Stall struct {
 
 func (x *Stall) Reset() {
 	*x = Stall{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2786,7 +2886,7 @@ func (x *Stall) String() string {
 func (*Stall) ProtoMessage() {}
 
 func (x *Stall) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2799,7 +2899,7 @@ func (x *Stall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stall.ProtoReflect.Descriptor instead.
 func (*Stall) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{31}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Stall) GetSubjectKind() string {
@@ -2875,7 +2975,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +2987,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3000,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{32}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Facts) GetNodes() int64 {
@@ -2929,7 +3029,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2941,7 +3041,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2954,7 +3054,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{33}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Exclusion) GetSource() string {
@@ -3048,14 +3148,20 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12'\n" +
 	"\x05since\x18\x02 \x01(\v2\x11.setpoint.v1.TimeR\x05since\x12\x12\n" +
 	"\x04left\x18\x03 \x01(\x03R\x04left\x12\x12\n" +
-	"\x04lost\x18\x04 \x01(\x03R\x04lost\"\xc7\x01\n" +
+	"\x04lost\x18\x04 \x01(\x03R\x04lost\"\xfd\x01\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\acreated\x18\x02 \x01(\v2\x11.setpoint.v1.TimeR\acreated\x12\x1f\n" +
 	"\vcreated_rev\x18\x03 \x01(\x04R\n" +
 	"createdRev\x121\n" +
 	"\acontrol\x18\x04 \x01(\v2\x17.setpoint.v1.JobControlR\acontrol\x12+\n" +
-	"\x06update\x18\x05 \x01(\v2\x13.setpoint.v1.UpdateR\x06update\"\xe1\x03\n" +
+	"\x06update\x18\x05 \x01(\v2\x13.setpoint.v1.UpdateR\x06update\x124\n" +
+	"\trebalance\x18\x06 \x01(\v2\x16.setpoint.v1.RebalanceR\trebalance\"r\n" +
+	"\tRebalance\x12\x10\n" +
+	"\x03ask\x18\x01 \x01(\x04R\x03ask\x12\x14\n" +
+	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x14\n" +
+	"\x05moved\x18\x03 \x01(\x03R\x05moved\x12'\n" +
+	"\x05since\x18\x04 \x01(\v2\x11.setpoint.v1.TimeR\x05since\"\x81\x04\n" +
 	"\n" +
 	"JobControl\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.setpoint.v1.JobSpecR\x04spec\x12\x18\n" +
@@ -3074,7 +3180,10 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\tcancelled\x18\v \x01(\x04R\tcancelled\x12\x18\n" +
 	"\aresumes\x18\f \x01(\x04R\aresumes\x12\x19\n" +
 	"\basked_by\x18\x14 \x01(\tR\aaskedBy\x12\x1b\n" +
-	"\tasked_rev\x18\x15 \x01(\x04R\baskedRev\"\xe4\x01\n" +
+	"\tasked_rev\x18\x15 \x01(\x04R\baskedRev\x12\x1e\n" +
+	"\n" +
+	"rebalances\x18\r \x01(\x04R\n" +
+	"rebalances\"\xe4\x01\n" +
 	"\n" +
 	"JobVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12!\n" +
@@ -3188,7 +3297,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	" \x01(\x03R\bfailures\x12*\n" +
 	"\alast_up\x18\v \x01(\v2\x11.setpoint.v1.TimeR\x06lastUp\x12\x18\n" +
 	"\awaiting\x18\f \x01(\x03R\awaiting\x12\x18\n" +
-	"\aresumes\x18\r \x01(\x04R\aresumes\"\x93\x05\n" +
+	"\aresumes\x18\r \x01(\x04R\aresumes\"\xc1\x05\n" +
 	"\x04Slot\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1f\n" +
@@ -3217,7 +3326,9 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\bmoved_in\x18\x14 \x01(\x04R\amovedIn\x12\x18\n" +
 	"\acounted\x18\x15 \x01(\bR\acounted\x12\x14\n" +
 	"\x05claim\x18\x16 \x01(\tR\x05claim\x12\x16\n" +
-	"\x06failed\x18\x17 \x01(\bR\x06failed\"\x8b\x04\n" +
+	"\x06failed\x18\x17 \x01(\bR\x06failed\x12\x16\n" +
+	"\x06leaves\x18\x18 \x01(\tR\x06leaves\x12\x14\n" +
+	"\x05fresh\x18\x19 \x01(\bR\x05fresh\"\x8b\x04\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x12\n" +
@@ -3305,7 +3416,7 @@ func file_setpoint_v1_objects_proto_rawDescGZIP() []byte {
 	return file_setpoint_v1_objects_proto_rawDescData
 }
 
-var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Time)(nil),            // 0: setpoint.v1.Time
 	(*Resources)(nil),       // 1: setpoint.v1.Resources
@@ -3315,104 +3426,107 @@ var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*NodeStatus)(nil),      // 5: setpoint.v1.NodeStatus
 	(*DrainStatus)(nil),     // 6: setpoint.v1.DrainStatus
 	(*Job)(nil),             // 7: setpoint.v1.Job
-	(*JobControl)(nil),      // 8: setpoint.v1.JobControl
-	(*JobVersion)(nil),      // 9: setpoint.v1.JobVersion
-	(*JobSpec)(nil),         // 10: setpoint.v1.JobSpec
-	(*PluginSettings)(nil),  // 11: setpoint.v1.PluginSettings
-	(*Amount)(nil),          // 12: setpoint.v1.Amount
-	(*Spread)(nil),          // 13: setpoint.v1.Spread
-	(*SpreadTarget)(nil),    // 14: setpoint.v1.SpreadTarget
-	(*TaskSpec)(nil),        // 15: setpoint.v1.TaskSpec
-	(*Port)(nil),            // 16: setpoint.v1.Port
-	(*StopSpec)(nil),        // 17: setpoint.v1.StopSpec
-	(*HealthSpec)(nil),      // 18: setpoint.v1.HealthSpec
-	(*UpdateSpec)(nil),      // 19: setpoint.v1.UpdateSpec
-	(*RestartSpec)(nil),     // 20: setpoint.v1.RestartSpec
-	(*Update)(nil),          // 21: setpoint.v1.Update
-	(*Slot)(nil),            // 22: setpoint.v1.Slot
-	(*Task)(nil),            // 23: setpoint.v1.Task
-	(*Reserve)(nil),         // 24: setpoint.v1.Reserve
-	(*Desired)(nil),         // 25: setpoint.v1.Desired
-	(*Placement)(nil),       // 26: setpoint.v1.Placement
-	(*Among)(nil),           // 27: setpoint.v1.Among
-	(*PortGrant)(nil),       // 28: setpoint.v1.PortGrant
-	(*Observed)(nil),        // 29: setpoint.v1.Observed
-	(*Condition)(nil),       // 30: setpoint.v1.Condition
-	(*Stall)(nil),           // 31: setpoint.v1.Stall
-	(*Facts)(nil),           // 32: setpoint.v1.Facts
-	(*Exclusion)(nil),       // 33: setpoint.v1.Exclusion
-	nil,                     // 34: setpoint.v1.Resources.UnitsEntry
-	nil,                     // 35: setpoint.v1.NodeSpec.LabelsEntry
-	nil,                     // 36: setpoint.v1.NodeDescription.AttributesEntry
-	nil,                     // 37: setpoint.v1.JobSpec.LabelsEntry
-	nil,                     // 38: setpoint.v1.TaskSpec.EnvEntry
-	nil,                     // 39: setpoint.v1.TaskSpec.ConfigEntry
+	(*Rebalance)(nil),       // 8: setpoint.v1.Rebalance
+	(*JobControl)(nil),      // 9: setpoint.v1.JobControl
+	(*JobVersion)(nil),      // 10: setpoint.v1.JobVersion
+	(*JobSpec)(nil),         // 11: setpoint.v1.JobSpec
+	(*PluginSettings)(nil),  // 12: setpoint.v1.PluginSettings
+	(*Amount)(nil),          // 13: setpoint.v1.Amount
+	(*Spread)(nil),          // 14: setpoint.v1.Spread
+	(*SpreadTarget)(nil),    // 15: setpoint.v1.SpreadTarget
+	(*TaskSpec)(nil),        // 16: setpoint.v1.TaskSpec
+	(*Port)(nil),            // 17: setpoint.v1.Port
+	(*StopSpec)(nil),        // 18: setpoint.v1.StopSpec
+	(*HealthSpec)(nil),      // 19: setpoint.v1.HealthSpec
+	(*UpdateSpec)(nil),      // 20: setpoint.v1.UpdateSpec
+	(*RestartSpec)(nil),     // 21: setpoint.v1.RestartSpec
+	(*Update)(nil),          // 22: setpoint.v1.Update
+	(*Slot)(nil),            // 23: setpoint.v1.Slot
+	(*Task)(nil),            // 24: setpoint.v1.Task
+	(*Reserve)(nil),         // 25: setpoint.v1.Reserve
+	(*Desired)(nil),         // 26: setpoint.v1.Desired
+	(*Placement)(nil),       // 27: setpoint.v1.Placement
+	(*Among)(nil),           // 28: setpoint.v1.Among
+	(*PortGrant)(nil),       // 29: setpoint.v1.PortGrant
+	(*Observed)(nil),        // 30: setpoint.v1.Observed
+	(*Condition)(nil),       // 31: setpoint.v1.Condition
+	(*Stall)(nil),           // 32: setpoint.v1.Stall
+	(*Facts)(nil),           // 33: setpoint.v1.Facts
+	(*Exclusion)(nil),       // 34: setpoint.v1.Exclusion
+	nil,                     // 35: setpoint.v1.Resources.UnitsEntry
+	nil,                     // 36: setpoint.v1.NodeSpec.LabelsEntry
+	nil,                     // 37: setpoint.v1.NodeDescription.AttributesEntry
+	nil,                     // 38: setpoint.v1.JobSpec.LabelsEntry
+	nil,                     // 39: setpoint.v1.TaskSpec.EnvEntry
+	nil,                     // 40: setpoint.v1.TaskSpec.ConfigEntry
 }
 var file_setpoint_v1_objects_proto_depIdxs = []int32{
-	34, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
+	35, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
 	0,  // 1: setpoint.v1.Node.joined:type_name -> setpoint.v1.Time
 	3,  // 2: setpoint.v1.Node.spec:type_name -> setpoint.v1.NodeSpec
 	4,  // 3: setpoint.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	5,  // 4: setpoint.v1.Node.status:type_name -> setpoint.v1.NodeStatus
 	6,  // 5: setpoint.v1.Node.drain:type_name -> setpoint.v1.DrainStatus
-	35, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
+	36, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
 	0,  // 7: setpoint.v1.NodeSpec.drain_since:type_name -> setpoint.v1.Time
-	36, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
+	37, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
 	1,  // 9: setpoint.v1.NodeDescription.capacity:type_name -> setpoint.v1.Resources
 	0,  // 10: setpoint.v1.NodeStatus.since:type_name -> setpoint.v1.Time
 	0,  // 11: setpoint.v1.NodeStatus.replace:type_name -> setpoint.v1.Time
 	0,  // 12: setpoint.v1.DrainStatus.since:type_name -> setpoint.v1.Time
 	0,  // 13: setpoint.v1.Job.created:type_name -> setpoint.v1.Time
-	8,  // 14: setpoint.v1.Job.control:type_name -> setpoint.v1.JobControl
-	21, // 15: setpoint.v1.Job.update:type_name -> setpoint.v1.Update
-	10, // 16: setpoint.v1.JobControl.spec:type_name -> setpoint.v1.JobSpec
-	0,  // 17: setpoint.v1.JobControl.changed:type_name -> setpoint.v1.Time
-	9,  // 18: setpoint.v1.JobControl.versions:type_name -> setpoint.v1.JobVersion
-	0,  // 19: setpoint.v1.JobVersion.created:type_name -> setpoint.v1.Time
-	10, // 20: setpoint.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	37, // 21: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
-	11, // 22: setpoint.v1.JobSpec.plugins:type_name -> setpoint.v1.PluginSettings
-	12, // 23: setpoint.v1.JobSpec.max_unavailable:type_name -> setpoint.v1.Amount
-	13, // 24: setpoint.v1.JobSpec.spread:type_name -> setpoint.v1.Spread
-	15, // 25: setpoint.v1.JobSpec.task:type_name -> setpoint.v1.TaskSpec
-	19, // 26: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
-	20, // 27: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
-	14, // 28: setpoint.v1.Spread.targets:type_name -> setpoint.v1.SpreadTarget
-	38, // 29: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
-	39, // 30: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
-	1,  // 31: setpoint.v1.TaskSpec.resources:type_name -> setpoint.v1.Resources
-	16, // 32: setpoint.v1.TaskSpec.ports:type_name -> setpoint.v1.Port
-	17, // 33: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
-	18, // 34: setpoint.v1.TaskSpec.health:type_name -> setpoint.v1.HealthSpec
-	0,  // 35: setpoint.v1.Update.started:type_name -> setpoint.v1.Time
-	0,  // 36: setpoint.v1.Update.since:type_name -> setpoint.v1.Time
-	0,  // 37: setpoint.v1.Update.last_up:type_name -> setpoint.v1.Time
-	0,  // 38: setpoint.v1.Slot.restarts:type_name -> setpoint.v1.Time
-	0,  // 39: setpoint.v1.Slot.not_up_since:type_name -> setpoint.v1.Time
-	0,  // 40: setpoint.v1.Slot.up_since:type_name -> setpoint.v1.Time
-	0,  // 41: setpoint.v1.Task.created:type_name -> setpoint.v1.Time
-	24, // 42: setpoint.v1.Task.reserve:type_name -> setpoint.v1.Reserve
-	25, // 43: setpoint.v1.Task.desired:type_name -> setpoint.v1.Desired
-	26, // 44: setpoint.v1.Task.placement:type_name -> setpoint.v1.Placement
-	29, // 45: setpoint.v1.Task.observed:type_name -> setpoint.v1.Observed
-	30, // 46: setpoint.v1.Task.condition:type_name -> setpoint.v1.Condition
-	1,  // 47: setpoint.v1.Reserve.resources:type_name -> setpoint.v1.Resources
-	16, // 48: setpoint.v1.Reserve.ports:type_name -> setpoint.v1.Port
-	0,  // 49: setpoint.v1.Desired.since:type_name -> setpoint.v1.Time
-	0,  // 50: setpoint.v1.Placement.since:type_name -> setpoint.v1.Time
-	28, // 51: setpoint.v1.Placement.ports:type_name -> setpoint.v1.PortGrant
-	27, // 52: setpoint.v1.Placement.among:type_name -> setpoint.v1.Among
-	0,  // 53: setpoint.v1.Observed.at:type_name -> setpoint.v1.Time
-	0,  // 54: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
-	0,  // 55: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
-	0,  // 56: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
-	32, // 57: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
-	33, // 58: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	9,  // 14: setpoint.v1.Job.control:type_name -> setpoint.v1.JobControl
+	22, // 15: setpoint.v1.Job.update:type_name -> setpoint.v1.Update
+	8,  // 16: setpoint.v1.Job.rebalance:type_name -> setpoint.v1.Rebalance
+	0,  // 17: setpoint.v1.Rebalance.since:type_name -> setpoint.v1.Time
+	11, // 18: setpoint.v1.JobControl.spec:type_name -> setpoint.v1.JobSpec
+	0,  // 19: setpoint.v1.JobControl.changed:type_name -> setpoint.v1.Time
+	10, // 20: setpoint.v1.JobControl.versions:type_name -> setpoint.v1.JobVersion
+	0,  // 21: setpoint.v1.JobVersion.created:type_name -> setpoint.v1.Time
+	11, // 22: setpoint.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
+	38, // 23: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
+	12, // 24: setpoint.v1.JobSpec.plugins:type_name -> setpoint.v1.PluginSettings
+	13, // 25: setpoint.v1.JobSpec.max_unavailable:type_name -> setpoint.v1.Amount
+	14, // 26: setpoint.v1.JobSpec.spread:type_name -> setpoint.v1.Spread
+	16, // 27: setpoint.v1.JobSpec.task:type_name -> setpoint.v1.TaskSpec
+	20, // 28: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
+	21, // 29: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
+	15, // 30: setpoint.v1.Spread.targets:type_name -> setpoint.v1.SpreadTarget
+	39, // 31: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
+	40, // 32: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
+	1,  // 33: setpoint.v1.TaskSpec.resources:type_name -> setpoint.v1.Resources
+	17, // 34: setpoint.v1.TaskSpec.ports:type_name -> setpoint.v1.Port
+	18, // 35: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
+	19, // 36: setpoint.v1.TaskSpec.health:type_name -> setpoint.v1.HealthSpec
+	0,  // 37: setpoint.v1.Update.started:type_name -> setpoint.v1.Time
+	0,  // 38: setpoint.v1.Update.since:type_name -> setpoint.v1.Time
+	0,  // 39: setpoint.v1.Update.last_up:type_name -> setpoint.v1.Time
+	0,  // 40: setpoint.v1.Slot.restarts:type_name -> setpoint.v1.Time
+	0,  // 41: setpoint.v1.Slot.not_up_since:type_name -> setpoint.v1.Time
+	0,  // 42: setpoint.v1.Slot.up_since:type_name -> setpoint.v1.Time
+	0,  // 43: setpoint.v1.Task.created:type_name -> setpoint.v1.Time
+	25, // 44: setpoint.v1.Task.reserve:type_name -> setpoint.v1.Reserve
+	26, // 45: setpoint.v1.Task.desired:type_name -> setpoint.v1.Desired
+	27, // 46: setpoint.v1.Task.placement:type_name -> setpoint.v1.Placement
+	30, // 47: setpoint.v1.Task.observed:type_name -> setpoint.v1.Observed
+	31, // 48: setpoint.v1.Task.condition:type_name -> setpoint.v1.Condition
+	1,  // 49: setpoint.v1.Reserve.resources:type_name -> setpoint.v1.Resources
+	17, // 50: setpoint.v1.Reserve.ports:type_name -> setpoint.v1.Port
+	0,  // 51: setpoint.v1.Desired.since:type_name -> setpoint.v1.Time
+	0,  // 52: setpoint.v1.Placement.since:type_name -> setpoint.v1.Time
+	29, // 53: setpoint.v1.Placement.ports:type_name -> setpoint.v1.PortGrant
+	28, // 54: setpoint.v1.Placement.among:type_name -> setpoint.v1.Among
+	0,  // 55: setpoint.v1.Observed.at:type_name -> setpoint.v1.Time
+	0,  // 56: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
+	0,  // 57: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
+	0,  // 58: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
+	33, // 59: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
+	34, // 60: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_v1_objects_proto_init() }
@@ -3426,7 +3540,7 @@ func file_setpoint_v1_objects_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_v1_objects_proto_rawDesc), len(file_setpoint_v1_objects_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -54,6 +54,8 @@ const (
 	ApiServiceScaleJobProcedure = "/setpoint.api.v1.ApiService/ScaleJob"
 	// ApiServiceRollbackJobProcedure is the fully-qualified name of the ApiService's RollbackJob RPC.
 	ApiServiceRollbackJobProcedure = "/setpoint.api.v1.ApiService/RollbackJob"
+	// ApiServiceRebalanceJobProcedure is the fully-qualified name of the ApiService's RebalanceJob RPC.
+	ApiServiceRebalanceJobProcedure = "/setpoint.api.v1.ApiService/RebalanceJob"
 	// ApiServiceRemoveJobProcedure is the fully-qualified name of the ApiService's RemoveJob RPC.
 	ApiServiceRemoveJobProcedure = "/setpoint.api.v1.ApiService/RemoveJob"
 	// ApiServiceControlUpdateProcedure is the fully-qualified name of the ApiService's ControlUpdate
@@ -130,6 +132,8 @@ type ApiServiceClient interface {
 	ScaleJob(context.Context, *connect.Request[v1.ScaleJobRequest]) (*connect.Response[v1.JobResponse], error)
 	// Makes a new version with the content of an earlier one. Role: operator.
 	RollbackJob(context.Context, *connect.Request[v1.RollbackJobRequest]) (*connect.Response[v1.JobResponse], error)
+	// Moves tasks to where they would be placed now, within the job's budget, until that is nowhere else. Role: operator.
+	RebalanceJob(context.Context, *connect.Request[v1.RebalanceJobRequest]) (*connect.Response[v1.JobResponse], error)
 	// Forgets a job; its tasks are stopped. Role: operator.
 	RemoveJob(context.Context, *connect.Request[v1.RemoveJobRequest]) (*connect.Response[v1.RemoveJobResponse], error)
 	// Pauses, resumes or cancels a job's update. Role: operator.
@@ -248,6 +252,12 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			httpClient,
 			baseURL+ApiServiceRollbackJobProcedure,
 			connect.WithSchema(apiServiceMethods.ByName("RollbackJob")),
+			connect.WithClientOptions(opts...),
+		),
+		rebalanceJob: connect.NewClient[v1.RebalanceJobRequest, v1.JobResponse](
+			httpClient,
+			baseURL+ApiServiceRebalanceJobProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("RebalanceJob")),
 			connect.WithClientOptions(opts...),
 		),
 		removeJob: connect.NewClient[v1.RemoveJobRequest, v1.RemoveJobResponse](
@@ -424,6 +434,7 @@ type apiServiceClient struct {
 	restartJob       *connect.Client[v1.RestartJobRequest, v1.JobResponse]
 	scaleJob         *connect.Client[v1.ScaleJobRequest, v1.JobResponse]
 	rollbackJob      *connect.Client[v1.RollbackJobRequest, v1.JobResponse]
+	rebalanceJob     *connect.Client[v1.RebalanceJobRequest, v1.JobResponse]
 	removeJob        *connect.Client[v1.RemoveJobRequest, v1.RemoveJobResponse]
 	controlUpdate    *connect.Client[v1.ControlUpdateRequest, v1.JobResponse]
 	plan             *connect.Client[v1.PlanRequest, v1.PlanResponse]
@@ -494,6 +505,11 @@ func (c *apiServiceClient) ScaleJob(ctx context.Context, req *connect.Request[v1
 // RollbackJob calls setpoint.api.v1.ApiService.RollbackJob.
 func (c *apiServiceClient) RollbackJob(ctx context.Context, req *connect.Request[v1.RollbackJobRequest]) (*connect.Response[v1.JobResponse], error) {
 	return c.rollbackJob.CallUnary(ctx, req)
+}
+
+// RebalanceJob calls setpoint.api.v1.ApiService.RebalanceJob.
+func (c *apiServiceClient) RebalanceJob(ctx context.Context, req *connect.Request[v1.RebalanceJobRequest]) (*connect.Response[v1.JobResponse], error) {
+	return c.rebalanceJob.CallUnary(ctx, req)
 }
 
 // RemoveJob calls setpoint.api.v1.ApiService.RemoveJob.
@@ -641,6 +657,8 @@ type ApiServiceHandler interface {
 	ScaleJob(context.Context, *connect.Request[v1.ScaleJobRequest]) (*connect.Response[v1.JobResponse], error)
 	// Makes a new version with the content of an earlier one. Role: operator.
 	RollbackJob(context.Context, *connect.Request[v1.RollbackJobRequest]) (*connect.Response[v1.JobResponse], error)
+	// Moves tasks to where they would be placed now, within the job's budget, until that is nowhere else. Role: operator.
+	RebalanceJob(context.Context, *connect.Request[v1.RebalanceJobRequest]) (*connect.Response[v1.JobResponse], error)
 	// Forgets a job; its tasks are stopped. Role: operator.
 	RemoveJob(context.Context, *connect.Request[v1.RemoveJobRequest]) (*connect.Response[v1.RemoveJobResponse], error)
 	// Pauses, resumes or cancels a job's update. Role: operator.
@@ -755,6 +773,12 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		ApiServiceRollbackJobProcedure,
 		svc.RollbackJob,
 		connect.WithSchema(apiServiceMethods.ByName("RollbackJob")),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceRebalanceJobHandler := connect.NewUnaryHandler(
+		ApiServiceRebalanceJobProcedure,
+		svc.RebalanceJob,
+		connect.WithSchema(apiServiceMethods.ByName("RebalanceJob")),
 		connect.WithHandlerOptions(opts...),
 	)
 	apiServiceRemoveJobHandler := connect.NewUnaryHandler(
@@ -937,6 +961,8 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceScaleJobHandler.ServeHTTP(w, r)
 		case ApiServiceRollbackJobProcedure:
 			apiServiceRollbackJobHandler.ServeHTTP(w, r)
+		case ApiServiceRebalanceJobProcedure:
+			apiServiceRebalanceJobHandler.ServeHTTP(w, r)
 		case ApiServiceRemoveJobProcedure:
 			apiServiceRemoveJobHandler.ServeHTTP(w, r)
 		case ApiServiceControlUpdateProcedure:
@@ -1030,6 +1056,10 @@ func (UnimplementedApiServiceHandler) ScaleJob(context.Context, *connect.Request
 
 func (UnimplementedApiServiceHandler) RollbackJob(context.Context, *connect.Request[v1.RollbackJobRequest]) (*connect.Response[v1.JobResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.RollbackJob is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) RebalanceJob(context.Context, *connect.Request[v1.RebalanceJobRequest]) (*connect.Response[v1.JobResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.RebalanceJob is not implemented"))
 }
 
 func (UnimplementedApiServiceHandler) RemoveJob(context.Context, *connect.Request[v1.RemoveJobRequest]) (*connect.Response[v1.RemoveJobResponse], error) {

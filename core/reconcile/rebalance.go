@@ -1,0 +1,128 @@
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// rebalance has tasks move to where they would be placed now, if an operator asked for that, until that is nowhere else. What is on its way counts as if it had
+// arrived, so that no more move than have to. What an update still moves is left to that, which places it anew. It returns the moves that wait for the budget.
+func (d *decision) rebalance(seen map[*slot]bool, b *budget, u *cluster.Update) (waiting []move) {
+	if !d.job.Rebalancing() {
+		for _, s := range d.slots {
+			if s.Slot != nil {
+				s.Leaves = ""
+			}
+		}
+		return nil
+	}
+	if asked := d.job.Control.Rebalances; d.balance.Ask != asked {
+		d.balance = cluster.Rebalance{Ask: asked, Since: d.now}
+	}
+	for moved := true; moved; {
+		var busy bool
+		if moved, busy, waiting = d.balancePass(seen, b, u); busy {
+			return waiting
+		}
+	}
+	d.balance.Ended, d.balance.Since = true, d.now
+	return nil
+}
+
+// balancePass looks at each slot once. It reports whether a task was told to leave, so that others may have a better place now, and whether something is yet to
+// happen before the rebalance can come to its end.
+func (d *decision) balancePass(seen map[*slot]bool, b *budget, u *cluster.Update) (moved, busy bool, waiting []move) {
+	stay := map[cluster.NodeID]bool{} // nodes whose tasks have no better place
+	for _, s := range d.balanced() {
+		from := s.keep.Placement.Node
+		switch {
+		case seen[s] || s.Leaves == "" && len(s.Nodes) == 0 && stay[from]:
+			continue
+		case len(d.Changes) >= maxChanges:
+			d.wakeIn(1)
+			return moved, true, waiting
+		}
+		to := cluster.NodeID("")
+		if !onItsWay(s) && (s.Leaves != "" || d.balance.Moved < len(d.slots)) {
+			to = d.Better(d.job, s.Slot, s.keep.Task, d.claims, d.leaving())
+		}
+		if to == "" && !onItsWay(s) {
+			s.Leaves, stay[from] = "", true
+			continue
+		}
+		m := move{slot: s, cause: cluster.CauseRebalance, by: cluster.SourceCore, grace: -1, room: to, reason: d.whyBetter(to)}
+		if d.admit(m, b, u) == overBudget {
+			return moved, true, []move{m} // the others can go no sooner
+		}
+		moved, busy, seen[s] = true, busy || s.Leaves != "", true
+	}
+	return moved, busy, nil
+}
+
+// leaving returns the tasks that leave their node by what was decided up to now.
+func (d *decision) leaving() map[cluster.TaskID]bool {
+	out := map[cluster.TaskID]bool{}
+	for _, s := range d.slots {
+		for _, t := range s.tasks {
+			if t.told || s.Slot != nil && s.Leaves != "" && s.Leaves == t.Placement.Node {
+				out[t.ID] = true
+			}
+		}
+	}
+	return out
+}
+
+// balanced returns the slots whose tasks may move to a better place, those on the nodes with the most of them first, as if each one left in its turn. While a replacement that starts first has no node yet, where the others should be is not
+// known, and only its slot is looked at.
+func (d *decision) balanced() []*slot {
+	var out []*slot
+	awaits := false
+	for _, s := range d.slots {
+		if s.Slot == nil || !s.counts() || !s.up || s.keep.told || s.holdsPlace() || d.stale(s) || s.next != nil && s.Leaves == "" {
+			continue
+		}
+		awaits = awaits || s.Leaves != "" && !onItsWay(s)
+		out = append(out, s)
+	}
+	if awaits {
+		return slices.DeleteFunc(out, func(s *slot) bool { return s.Leaves == "" })
+	}
+	// The k-th last slot of a node goes when k are left there.
+	left := make(map[cluster.NodeID]int, len(out))
+	rank := make(map[*slot]int, len(out))
+	for _, s := range slices.Backward(out) {
+		left[s.keep.Placement.Node]++
+		rank[s] = left[s.keep.Placement.Node]
+	}
+	slices.SortStableFunc(out, func(a, b *slot) int { return cmp.Compare(rank[b], rank[a]) })
+	return out
+}
+
+// onItsWay reports whether the replacement of a task that leaves for a better place has a node.
+func onItsWay(s *slot) bool { return s.Leaves != "" && s.next != nil && s.next.Placed() }
+
+func (d *decision) whyBetter(to cluster.NodeID) string {
+	if n := d.Node(to); n != nil {
+		return "rebalance: " + n.Spec.Name + " is a better place now"
+	}
+	return "rebalance"
+}
+
+// leave notes that a slot's task leaves for a better place, where room is kept for its successor.
+func (d *decision) leave(s *slot, leaves *task, to cluster.NodeID) {
+	if s.Leaves == "" {
+		d.balance.Moved++
+	}
+	if to != "" {
+		d.claims = append(d.claims, Claim{Slot: s.Slot, Node: to, Leaving: leaves.Task})
+	}
+}
+
+// keepLeaves forgets that the slot's task leaves its node once it did.
+func (s *slot) keepLeaves() {
+	if s.Leaves != "" && !slices.ContainsFunc(s.tasks, func(t *task) bool { return t.live() && t.Placement.Node == s.Leaves }) {
+		s.Leaves = ""
+	}
+}
