@@ -71,11 +71,12 @@ type Engine struct {
 	recorder  *Recorder     // nil: nothing is recorded
 	still     bool          // nodes keep their states: this is a copy, on which something is tried
 
-	plugins     map[string]*pluginState
-	pluginNames []string                     // sorted
-	jobClasses  map[string]map[string]uint32 // job → plugin → class
-	answered    map[string]bool              // jobs whose slots a plugin decides
-	question    uint64
+	plugins       map[string]*pluginState
+	strangersGone bool                         // nothing is left of what plugins have said that are not configured
+	pluginNames   []string                     // sorted
+	jobClasses    map[string]map[string]uint32 // job → plugin → class
+	answered      map[string]bool              // jobs whose slots a plugin decides
+	question      uint64
 
 	dirtyJobs    map[string]bool
 	dirtyNodes   map[cluster.NodeID]bool  // whose drain or use changed

@@ -186,6 +186,30 @@ func (e *Engine) rehearseDrains(p *pluginState, now cluster.Time, out *Rehearsal
 	}
 }
 
+// forgetStrangers ends what plugins have said that are not configured any more, once after a start.
+func (e *Engine) forgetStrangers() {
+	if e.strangersGone {
+		return
+	}
+	e.strangersGone = true
+	var gone []*cluster.Stall
+	for s := range e.work.Stalls() {
+		plugin := ""
+		switch s.Subject.Kind {
+		case cluster.SubjectPlugin:
+			plugin = s.Subject.ID
+		case cluster.SubjectNode:
+			if s.Source != cluster.SourceCore {
+				plugin = s.Source
+			}
+		}
+		if plugin != "" && e.plugins[plugin] == nil {
+			gone = append(gone, s)
+		}
+	}
+	e.setStalls(gone, nil)
+}
+
 // pluginGone forgets a plugin that is not configured any more: it decides nothing from now on, and what it held is looked at again.
 func (e *Engine) pluginGone(in PluginGone) {
 	p := e.plugins[in.Name]

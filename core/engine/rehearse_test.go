@@ -130,3 +130,24 @@ func TestPluginGone(t *testing.T) {
 		t.Error("a plugin that is configured again is not taken")
 	}
 }
+
+// What a plugin has said is not kept for ever by a state whose configuration does not know the plugin.
+func TestStallsOfStrangersEnd(t *testing.T) {
+	st := NewState("test")
+	for _, s := range []cluster.Stall{
+		{Subject: cluster.Subject{Kind: cluster.SubjectPlugin, ID: "old"}, Source: cluster.SourceCore, Code: cluster.CodePluginUnavailable},
+		{Subject: cluster.Subject{Kind: cluster.SubjectPlugin, ID: "f"}, Source: cluster.SourceCore, Code: cluster.CodePluginUnavailable},
+		{Subject: cluster.Subject{Kind: cluster.SubjectCluster, ID: "nodes"}, Source: cluster.SourceCore, Code: cluster.CodeMassSilence},
+	} {
+		st.stalls.Set(s.Key(), &s)
+	}
+	e := New(Config{Plugins: []string{"f"}, Heartbeat: time.Hour}, st, cluster.Time{})
+	step(e, 1)
+	var left []string
+	for s := range e.View().Stalls() {
+		left = append(left, s.Subject.String())
+	}
+	if diff := cmp.Diff([]string{"plugin:f"}, left); diff != "" {
+		t.Errorf("stalls (-want +got):\n%s", diff)
+	}
+}

@@ -18,6 +18,7 @@ func (e *Engine) Step(inputs []Input, now cluster.Time) Output {
 	for _, in := range inputs {
 		e.take(in, now)
 	}
+	e.forgetStrangers()
 	wake := e.monitor(now)
 	e.gone(now)
 	wake = sooner(wake, e.reconcile(now))
