@@ -79,6 +79,7 @@ type Engine struct {
 	question      uint64
 
 	dirtyJobs    map[string]bool
+	leftOver     map[string]bool          // those of them for which the turn before had no room
 	dirtyNodes   map[cluster.NodeID]bool  // whose drain or use changed
 	changedNodes map[uint32]bool          // whose room, readiness or availability changed
 	wakes        map[string]time.Duration // job → engine time at which it is to be looked at again
@@ -115,7 +116,7 @@ func blank(cfg Config, st *State) *Engine {
 		cfg: cfg.withDefaults(), work: st, rev: st.Revision, touched: map[record]struct{}{},
 		index: map[cluster.NodeID]uint32{}, groups: map[string]*group{}, claims: map[string]*cluster.Slot{}, noRoom: map[string]bool{}, agents: map[cluster.NodeID]*agent{},
 		plugins: map[string]*pluginState{}, jobClasses: map[string]map[string]uint32{}, answered: map[string]bool{},
-		dirtyJobs: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: map[string]time.Duration{},
+		dirtyJobs: map[string]bool{}, leftOver: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: map[string]time.Duration{},
 	}
 	e.queue.init()
 	return e

@@ -167,8 +167,11 @@ func (e *Engine) reconcile(now cluster.Time) time.Duration {
 	if len(e.changedNodes) > 0 {
 		maps.Copy(e.dirtyJobs, e.noRoom)
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.dirtyJobs)) {
+	order := e.jobsInOrder()
+	clear(e.leftOver)
+	for i, name := range order {
 		if len(e.touched) >= e.cfg.MaxChanges {
+			e.leaveOver(order[i:])
 			break
 		}
 		r := reconcile.Job(view{e.work, e}, name, now, e.rev)
