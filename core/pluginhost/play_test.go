@@ -34,9 +34,9 @@ func play(mode string) {
 		p := drain.New()
 		p.Drainer = keeper{}
 		sdk.Serve(p)
-	case "contrary", "mute":
+	case "contrary", "mute", "evictor":
 		p := constraint.New()
-		p.Version, p.Filter = "9.9.9", otherFilter{p.Filter, mode == "mute"}
+		p.Version, p.Filter = "9.9.9", otherFilter{p.Filter, mode}
 		sdk.Serve(p)
 	case "deaf":
 		plugin.Serve(&plugin.ServeConfig{
@@ -63,19 +63,19 @@ func play(mode string) {
 // otherFilter is a filter that refuses node n2 besides, or one that never answers where the constraints name an ssd.
 type otherFilter struct {
 	sdk.Filter
-	mute bool
+	mode string
 }
 
 func (f otherFilter) Compile(ctx context.Context, req sdk.CompileRequest) (sdk.Matcher, error) {
-	if f.mute && strings.Contains(string(req.Settings), "ssd") {
+	if f.mode == "mute" && strings.Contains(string(req.Settings), "ssd") {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	m, err := f.Filter.Compile(ctx, req)
-	if m == nil || err != nil || f.mute {
+	if m == nil || err != nil || f.mode == "mute" {
 		return m, err
 	}
-	return otherMatcher{m}, nil
+	return otherMatcher{m, f.mode == "evictor"}, nil
 }
 
 // keeper is a drainer that keeps everything.
@@ -89,11 +89,14 @@ func (keeper) Drain(_ context.Context, req sdk.DrainRequest) (sdk.DrainResponse,
 	return out, nil
 }
 
-type otherMatcher struct{ sdk.Matcher }
+type otherMatcher struct {
+	sdk.Matcher
+	evicts bool
+}
 
 func (m otherMatcher) Match(n *cluster.Node) error {
 	if n.Spec.Name == "n2" {
-		return &sdk.Stall{Code: "full_moon", Detail: "moon is full"}
+		return &sdk.Stall{Code: "full_moon", Detail: "moon is full", Evicts: m.evicts}
 	}
 	return m.Matcher.Match(n)
 }

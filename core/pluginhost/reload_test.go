@@ -284,3 +284,28 @@ func TestLineRingIsBounded(t *testing.T) {
 		t.Errorf("%d long lines, %d bytes", len(lines), r.bytes)
 	}
 }
+
+// What a new version would stop at once is not stopped before somebody has said that it may.
+func TestReloadStopsNothingUnconfirmed(t *testing.T) {
+	s := busySite(t)
+	changes := s.host.Apply(t.Context(), configured("evictor"))
+	if len(changes) != 1 || changes[0].Err != nil {
+		t.Fatalf("changes %+v", changes)
+	}
+	held := func() bool {
+		for st := range s.eng.View().Stalls() {
+			if st.Code == cluster.CodeMassEviction && st.Subject.ID == "constraint" && strings.Contains(st.Message, "would stop 2 of 2 running tasks") {
+				return true
+			}
+		}
+		return false
+	}
+	eventually(t, "the new answers wait to be confirmed", held)
+	s.job("more", cluster.TypeReplicated, 1, "node.labels.disk == hdd")
+	s.awaitPlaced("more", "n1")
+	if !slices.Equal(s.placed("web"), []cluster.NodeID{"n2", "n2"}) || !held() {
+		t.Errorf("web is on %v", s.placed("web"))
+	}
+	s.do(engine.ConfirmPlugin{Plugin: "constraint"})
+	eventually(t, "web leaves", func() bool { return !slices.Equal(s.placed("web"), []cluster.NodeID{"n2", "n2"}) })
+}
