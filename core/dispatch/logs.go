@@ -50,10 +50,10 @@ type logReader struct {
 	read    int64 // bytes since more was asked for
 }
 
-// Read implements io.Reader. What was read makes room for more.
+// Read implements io.Reader. What was read makes room for more, if there can be more.
 func (r *logReader) Read(p []byte) (int, error) {
 	n, err := r.logStream.Read(p)
-	if r.read += int64(n); r.read < logWindow/2 {
+	if r.read += int64(n); r.read < logWindow/2 || !r.session.logs.has(r.number) {
 		return n, err
 	}
 	more := &agentv1.LogMore{Request: r.number, Bytes: r.read}
@@ -124,6 +124,14 @@ func (l *logStreams) deliver(m *agentv1.Logs) bool {
 		s.finish(io.EOF)
 	}
 	return true
+}
+
+// has reports whether the agent may have more of a stream.
+func (l *logStreams) has(number uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, live := l.live[number]
+	return live
 }
 
 // drop forgets a stream, and reports whether the agent may have more of it.
