@@ -109,8 +109,8 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-func openPipes() (p *pipes, err error) {
-	p = &pipes{}
+func openPipes() (_ *pipes, err error) {
+	p := &pipes{}
 	defer func() {
 		if err != nil {
 			p.closeTheirs()

@@ -238,3 +238,40 @@ func TestCgroupFiles(t *testing.T) {
 		t.Error("found a group of a controller that is not there")
 	}
 }
+
+// A machine that gives no more descriptors is what is to blame, not the plugin.
+func TestNoDescriptorsLeft(t *testing.T) {
+	l, _ := newLauncher(t)
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	next, err := unix.Dup(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(next)
+	failures := 0
+	for room := range 24 {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(next + 1 + room), Max: before.Max}); err != nil {
+			t.Fatal(err)
+		}
+		p, err := l.Start(t.Context(), play("serve"), protocol(1))
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+			t.Fatal(err)
+		}
+		if err == nil {
+			if err := p.Stop(t.Context(), time.Second, nil); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		failures++
+		if !strings.Contains(err.Error(), "too many open files") || errors.Is(err, ErrHandshake) {
+			t.Errorf("with %d more descriptors: %v", room, err)
+		}
+	}
+	if failures == 0 {
+		t.Error("every start succeeded")
+	}
+}
