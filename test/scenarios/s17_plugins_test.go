@@ -261,3 +261,40 @@ func Test17MemoryLimit(t *testing.T) {
 	})
 	c.Until(bench.Soon, "it is sampled", func() (bool, any) { return c.Sampler.Samples() > 0, nil })
 }
+
+// A slow plugin is waited for, and what changes meanwhile is not lost.
+func Test17BSlow(t *testing.T) {
+	config := pluginBlock("constraint", binaries(t).Plugin, []string{"constraint", "-match-delay", "500ms"}, "timeout = \"5s\"")
+	c := start(t, bench.Options{Nodes: bench.Ns(3), Config: config})
+	var jobs []bench.Job
+	for i := range 20 {
+		jobs = append(jobs, bench.Job{Name: fmt.Sprintf("j%d", i), Count: 10, CPU: 0.05, Constraints: []string{"node.labels.late == yes", fmt.Sprintf("node.labels.x != %d", i%4)}})
+	}
+	c.RunJobs(jobs...)
+	c.Stall(60*time.Second, "j19", "constraint")
+	before := residentOf(t, c.ServerPID())
+	for i := range 5 { // changes come faster than they are judged
+		c.Label("n1", fmt.Sprintf("n=%d", i))
+	}
+	c.Label("n1", "late=yes")
+	c.RunningCount(90*time.Second, "", 80)
+	c.Label("n2", "late=yes")
+	c.RunningCount(90*time.Second, "", 160)
+	if now := residentOf(t, c.ServerPID()); now > before+64<<20 {
+		t.Errorf("the server had %d MiB and has %d", before>>20, now>>20)
+	}
+}
+
+// residentOf returns the memory that a process has at hand, in bytes.
+func residentOf(t *testing.T, pid int) int {
+	t.Helper()
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size, resident int
+	if _, err := fmt.Sscan(string(statm), &size, &resident); err != nil {
+		t.Fatal(err)
+	}
+	return resident * os.Getpagesize()
+}
