@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -173,9 +172,11 @@ func dump() {
 	for _, arg := range os.Args {
 		fmt.Fprintln(os.Stderr, "argument", arg)
 	}
-	environ := os.Environ()
-	slices.Sort(environ)
-	for _, kv := range environ {
+	environ, err := os.ReadFile("/proc/self/environ")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "variables", err)
+	}
+	for _, kv := range strings.Split(strings.Trim(string(environ), "\x00"), "\x00") {
 		key, value, _ := strings.Cut(kv, "=")
 		fmt.Fprintln(os.Stderr, "variable", key, strings.ReplaceAll(value, "\n", " "))
 	}
