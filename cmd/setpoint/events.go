@@ -83,5 +83,8 @@ func eventLine(style console.Style, e *apiv1.Event) string {
 	if e.GetKind() == "stalled" || e.GetKind() == "stall_changed" {
 		text = style.Red(text)
 	}
+	if e.GetBy() != "" {
+		text += ", asked for by " + e.GetBy()
+	}
 	return fmt.Sprintf("%s  %s  %s  %s", style.Faint(timeOf(e.GetTime()).Local().Format("15:04:05.000")), style.Faint(fmt.Sprint(e.GetRevision())), e.GetKind(), text)
 }

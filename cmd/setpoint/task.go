@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) taskCommand() *cobra.Command {
-	return group("task", "See tasks, why they wait, and what they print", a.taskList(), a.taskInspect(), a.taskWhy(), a.taskLogs())
+	return group("task", "See tasks, why they wait, and what they print", a.taskList(), a.taskInspect(), a.taskWhy(), a.taskHistory(), a.taskLogs())
 }
 
 func (a *app) taskList() *cobra.Command {

@@ -31,6 +31,7 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceListTasksProcedure:   pki.RoleReader,
 	apiv1connect.ApiServiceGetTaskProcedure:     pki.RoleReader,
 	apiv1connect.ApiServiceWhyTaskProcedure:     pki.RoleReader,
+	apiv1connect.ApiServiceTaskHistoryProcedure: pki.RoleReader,
 	apiv1connect.ApiServiceTaskLogsProcedure:    pki.RoleReader,
 	apiv1connect.ApiServiceListNodesProcedure:   pki.RoleReader,
 	apiv1connect.ApiServiceGetNodeProcedure:     pki.RoleReader,
@@ -100,6 +101,7 @@ func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if err != nil {
 			return nil, g.refuse(ctx, procedure, err)
 		}
+		g.audit(ctx, procedure, req.Any())
 		return res, nil
 	}
 }

@@ -53,7 +53,7 @@ func eventsOf(turn engine.Turn) []*apiv1.Event {
 		if e == nil {
 			continue
 		}
-		e.Revision, e.Time, e.Author = uint64(turn.State.Revision), at, string(a.By)
+		e.Revision, e.Time, e.Author, e.By = uint64(turn.State.Revision), at, string(a.By), a.For
 		out = append(out, e)
 	}
 	return out
@@ -110,14 +110,21 @@ func nodeEvent(turn engine.Turn, c cluster.Change) *apiv1.Event {
 			return event(NodeDrain, c.Node, "is drained")
 		}
 	case cluster.SetNodeSpec:
-		kind, text := specChange(turn.Before.Node(c.Node), &c.Spec)
+		kind, text := specChange(turn, c)
 		return event(kind, c.Node, "%s", text)
 	}
 	return nil
 }
 
+// fromLog reports whether a turn was read from the log, which has what was written and not what was there before.
+func fromLog(turn engine.Turn) bool { return turn.Before.Revision+1 != turn.State.Revision }
+
 // specChange says what an operator changed about a node.
-func specChange(before *cluster.Node, now *cluster.NodeSpec) (kind, text string) {
+func specChange(turn engine.Turn, c cluster.SetNodeSpec) (kind, text string) {
+	before, now := turn.Before.Node(c.Node), &c.Spec
+	if n := turn.State.Node(c.Node); fromLog(turn) && n != nil && n.Seen[cluster.FieldLabels] == turn.State.Revision {
+		before = &cluster.Node{Spec: cluster.NodeSpec{Availability: now.Availability, Decommissioned: now.Decommissioned}}
+	}
 	switch {
 	case now.Decommissioned && (before == nil || !before.Spec.Decommissioned):
 		return NodeDecommissioned, "was decommissioned"
@@ -146,7 +153,7 @@ func jobEvent(turn engine.Turn, c cluster.Change) *apiv1.Event {
 	case cluster.RemoveJob:
 		return event(JobRemoved, c.Job, "was removed")
 	case cluster.PutJob:
-		kind, text := jobChange(turn.Before.Job(c.Job.Name), &c.Job.Control)
+		kind, text := jobChange(turn, c.Job)
 		return event(kind, c.Job.Name, text)
 	case cluster.SetUpdate:
 		if c.Update.State == cluster.UpdateNone {
@@ -168,7 +175,15 @@ func jobEvent(turn engine.Turn, c cluster.Change) *apiv1.Event {
 }
 
 // jobChange says what was asked of a job.
-func jobChange(before *cluster.Job, now *cluster.JobControl) (kind, text string) {
+func jobChange(turn engine.Turn, job *cluster.Job) (kind, text string) {
+	before, now := turn.Before.Job(job.Name), &job.Control
+	if fromLog(turn) && job.CreatedRev != turn.State.Revision {
+		before = &cluster.Job{Control: *now}
+		before.Control.Stopped, before.Control.UpdateHold = false, false
+		if now.ChangedRev == turn.State.Revision {
+			before.Control.Version = 0
+		}
+	}
 	switch {
 	case before == nil:
 		return JobCreated, "was created"

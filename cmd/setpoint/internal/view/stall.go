@@ -62,6 +62,7 @@ type Event struct {
 	Subject  Subject `json:"subject"`
 	Text     string  `json:"text"`
 	Author   string  `json:"author"`
+	By       string  `json:"by"` // who asked for it
 	Job      string  `json:"job"`
 	Task     string  `json:"task"`
 	Node     string  `json:"node"`
@@ -71,7 +72,7 @@ type Event struct {
 // OfEvent returns an event's view.
 func OfEvent(e *apiv1.Event) Event {
 	return Event{
-		Revision: e.GetRevision(), Time: moment(e.GetTime()), Kind: e.GetKind(), Subject: subject(e.GetSubject()), Text: e.GetText(), Author: e.GetAuthor(),
+		Revision: e.GetRevision(), Time: moment(e.GetTime()), Kind: e.GetKind(), Subject: subject(e.GetSubject()), Text: e.GetText(), Author: e.GetAuthor(), By: e.GetBy(),
 		Job: e.GetJob(), Task: e.GetTask(), Node: e.GetNode(), NodeID: e.GetNodeId(),
 	}
 }

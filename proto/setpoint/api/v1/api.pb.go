@@ -1713,6 +1713,50 @@ func (x *WhyTaskResponse) GetNodes() []*WhyNode {
 	return nil
 }
 
+type TaskHistoryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // id, also of a task whose record is gone; or JOB/SLOT for the slot's newest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskHistoryRequest) Reset() {
+	*x = TaskHistoryRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskHistoryRequest) ProtoMessage() {}
+
+func (x *TaskHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskHistoryRequest.ProtoReflect.Descriptor instead.
+func (*TaskHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *TaskHistoryRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
 type TaskLogsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`     // id, or JOB/SLOT for the slot's newest
@@ -1726,7 +1770,7 @@ type TaskLogsRequest struct {
 
 func (x *TaskLogsRequest) Reset() {
 	*x = TaskLogsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1782,7 @@ func (x *TaskLogsRequest) String() string {
 func (*TaskLogsRequest) ProtoMessage() {}
 
 func (x *TaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[27]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1795,7 @@ func (x *TaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*TaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{27}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TaskLogsRequest) GetTask() string {
@@ -1798,7 +1842,7 @@ type TaskLogsResponse struct {
 
 func (x *TaskLogsResponse) Reset() {
 	*x = TaskLogsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1854,7 @@ func (x *TaskLogsResponse) String() string {
 func (*TaskLogsResponse) ProtoMessage() {}
 
 func (x *TaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[28]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1867,7 @@ func (x *TaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*TaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{28}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TaskLogsResponse) GetData() []byte {
@@ -1843,7 +1887,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +1899,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[29]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +1912,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{29}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListNodesRequest) GetPageSize() int32 {
@@ -1896,7 +1940,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +1952,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +1965,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{30}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1954,7 +1998,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2010,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2023,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{31}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -2001,7 +2045,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2057,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2070,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{32}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NodeResponse) GetNode() *Node {
@@ -2061,7 +2105,7 @@ type SetAvailabilityRequest struct {
 
 func (x *SetAvailabilityRequest) Reset() {
 	*x = SetAvailabilityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2073,7 +2117,7 @@ func (x *SetAvailabilityRequest) String() string {
 func (*SetAvailabilityRequest) ProtoMessage() {}
 
 func (x *SetAvailabilityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2086,7 +2130,7 @@ func (x *SetAvailabilityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAvailabilityRequest.ProtoReflect.Descriptor instead.
 func (*SetAvailabilityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{33}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetAvailabilityRequest) GetNode() string {
@@ -2122,7 +2166,7 @@ type LabelNodeRequest struct {
 
 func (x *LabelNodeRequest) Reset() {
 	*x = LabelNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2178,7 @@ func (x *LabelNodeRequest) String() string {
 func (*LabelNodeRequest) ProtoMessage() {}
 
 func (x *LabelNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2191,7 @@ func (x *LabelNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelNodeRequest.ProtoReflect.Descriptor instead.
 func (*LabelNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{34}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LabelNodeRequest) GetNode() string {
@@ -2188,7 +2232,7 @@ type DecommissionNodeRequest struct {
 
 func (x *DecommissionNodeRequest) Reset() {
 	*x = DecommissionNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2244,7 @@ func (x *DecommissionNodeRequest) String() string {
 func (*DecommissionNodeRequest) ProtoMessage() {}
 
 func (x *DecommissionNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2257,7 @@ func (x *DecommissionNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecommissionNodeRequest.ProtoReflect.Descriptor instead.
 func (*DecommissionNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{35}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DecommissionNodeRequest) GetNode() string {
@@ -2239,7 +2283,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +2295,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +2308,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{36}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -2282,7 +2326,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +2338,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +2351,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{37}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{38}
 }
 
 type ConfirmDownRequest struct {
@@ -2319,7 +2363,7 @@ type ConfirmDownRequest struct {
 
 func (x *ConfirmDownRequest) Reset() {
 	*x = ConfirmDownRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2331,7 +2375,7 @@ func (x *ConfirmDownRequest) String() string {
 func (*ConfirmDownRequest) ProtoMessage() {}
 
 func (x *ConfirmDownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2344,7 +2388,7 @@ func (x *ConfirmDownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmDownRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmDownRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{38}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ConfirmDownRequest) GetNodes() []string {
@@ -2362,7 +2406,7 @@ type ConfirmDownResponse struct {
 
 func (x *ConfirmDownResponse) Reset() {
 	*x = ConfirmDownResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2418,7 @@ func (x *ConfirmDownResponse) String() string {
 func (*ConfirmDownResponse) ProtoMessage() {}
 
 func (x *ConfirmDownResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2431,7 @@ func (x *ConfirmDownResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmDownResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmDownResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
 }
 
 type ListPluginsRequest struct {
@@ -2398,7 +2442,7 @@ type ListPluginsRequest struct {
 
 func (x *ListPluginsRequest) Reset() {
 	*x = ListPluginsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2454,7 @@ func (x *ListPluginsRequest) String() string {
 func (*ListPluginsRequest) ProtoMessage() {}
 
 func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2467,7 @@ func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsRequest.ProtoReflect.Descriptor instead.
 func (*ListPluginsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
 }
 
 type ListPluginsResponse struct {
@@ -2435,7 +2479,7 @@ type ListPluginsResponse struct {
 
 func (x *ListPluginsResponse) Reset() {
 	*x = ListPluginsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2491,7 @@ func (x *ListPluginsResponse) String() string {
 func (*ListPluginsResponse) ProtoMessage() {}
 
 func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2504,7 @@ func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsResponse.ProtoReflect.Descriptor instead.
 func (*ListPluginsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListPluginsResponse) GetPlugins() []*Plugin {
@@ -2479,7 +2523,7 @@ type GetPluginRequest struct {
 
 func (x *GetPluginRequest) Reset() {
 	*x = GetPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2535,7 @@ func (x *GetPluginRequest) String() string {
 func (*GetPluginRequest) ProtoMessage() {}
 
 func (x *GetPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2548,7 @@ func (x *GetPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPluginRequest.ProtoReflect.Descriptor instead.
 func (*GetPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetPluginRequest) GetPlugin() string {
@@ -2544,7 +2588,7 @@ type GetPluginResponse struct {
 
 func (x *GetPluginResponse) Reset() {
 	*x = GetPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2600,7 @@ func (x *GetPluginResponse) String() string {
 func (*GetPluginResponse) ProtoMessage() {}
 
 func (x *GetPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2613,7 @@ func (x *GetPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPluginResponse.ProtoReflect.Descriptor instead.
 func (*GetPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetPluginResponse) GetPlugin() *Plugin {
@@ -2739,7 +2783,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +2795,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2764,7 +2808,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PluginLatency) GetSamples() int64 {
@@ -2813,7 +2857,7 @@ type PluginLogsRequest struct {
 
 func (x *PluginLogsRequest) Reset() {
 	*x = PluginLogsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +2869,7 @@ func (x *PluginLogsRequest) String() string {
 func (*PluginLogsRequest) ProtoMessage() {}
 
 func (x *PluginLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,7 +2882,7 @@ func (x *PluginLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLogsRequest.ProtoReflect.Descriptor instead.
 func (*PluginLogsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PluginLogsRequest) GetPlugin() string {
@@ -2871,7 +2915,7 @@ type PluginLogsResponse struct {
 
 func (x *PluginLogsResponse) Reset() {
 	*x = PluginLogsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +2927,7 @@ func (x *PluginLogsResponse) String() string {
 func (*PluginLogsResponse) ProtoMessage() {}
 
 func (x *PluginLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +2940,7 @@ func (x *PluginLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLogsResponse.ProtoReflect.Descriptor instead.
 func (*PluginLogsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PluginLogsResponse) GetLines() []*PluginLine {
@@ -2918,7 +2962,7 @@ type PluginLine struct {
 
 func (x *PluginLine) Reset() {
 	*x = PluginLine{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2930,7 +2974,7 @@ func (x *PluginLine) String() string {
 func (*PluginLine) ProtoMessage() {}
 
 func (x *PluginLine) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2943,7 +2987,7 @@ func (x *PluginLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLine.ProtoReflect.Descriptor instead.
 func (*PluginLine) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PluginLine) GetTime() *timestamppb.Timestamp {
@@ -2983,7 +3027,7 @@ type ReloadPluginRequest struct {
 
 func (x *ReloadPluginRequest) Reset() {
 	*x = ReloadPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2995,7 +3039,7 @@ func (x *ReloadPluginRequest) String() string {
 func (*ReloadPluginRequest) ProtoMessage() {}
 
 func (x *ReloadPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3008,7 +3052,7 @@ func (x *ReloadPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPluginRequest.ProtoReflect.Descriptor instead.
 func (*ReloadPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReloadPluginRequest) GetPlugin() string {
@@ -3029,7 +3073,7 @@ type ReloadPluginResponse struct {
 
 func (x *ReloadPluginResponse) Reset() {
 	*x = ReloadPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3041,7 +3085,7 @@ func (x *ReloadPluginResponse) String() string {
 func (*ReloadPluginResponse) ProtoMessage() {}
 
 func (x *ReloadPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3054,7 +3098,7 @@ func (x *ReloadPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPluginResponse.ProtoReflect.Descriptor instead.
 func (*ReloadPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReloadPluginResponse) GetBefore() *PluginProcess {
@@ -3089,7 +3133,7 @@ type PluginProcess struct {
 
 func (x *PluginProcess) Reset() {
 	*x = PluginProcess{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3101,7 +3145,7 @@ func (x *PluginProcess) String() string {
 func (*PluginProcess) ProtoMessage() {}
 
 func (x *PluginProcess) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3114,7 +3158,7 @@ func (x *PluginProcess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginProcess.ProtoReflect.Descriptor instead.
 func (*PluginProcess) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PluginProcess) GetVersion() string {
@@ -3150,7 +3194,7 @@ type ShadowPluginRequest struct {
 
 func (x *ShadowPluginRequest) Reset() {
 	*x = ShadowPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3206,7 @@ func (x *ShadowPluginRequest) String() string {
 func (*ShadowPluginRequest) ProtoMessage() {}
 
 func (x *ShadowPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3219,7 @@ func (x *ShadowPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPluginRequest.ProtoReflect.Descriptor instead.
 func (*ShadowPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{51}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ShadowPluginRequest) GetPlugin() string {
@@ -3215,7 +3259,7 @@ type ShadowPluginResponse struct {
 
 func (x *ShadowPluginResponse) Reset() {
 	*x = ShadowPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3271,7 @@ func (x *ShadowPluginResponse) String() string {
 func (*ShadowPluginResponse) ProtoMessage() {}
 
 func (x *ShadowPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3284,7 @@ func (x *ShadowPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPluginResponse.ProtoReflect.Descriptor instead.
 func (*ShadowPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{52}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ShadowPluginResponse) GetComparison() *PluginComparison {
@@ -3269,7 +3313,7 @@ type PluginComparison struct {
 
 func (x *PluginComparison) Reset() {
 	*x = PluginComparison{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3281,7 +3325,7 @@ func (x *PluginComparison) String() string {
 func (*PluginComparison) ProtoMessage() {}
 
 func (x *PluginComparison) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3294,7 +3338,7 @@ func (x *PluginComparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginComparison.ProtoReflect.Descriptor instead.
 func (*PluginComparison) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{53}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PluginComparison) GetServing() string {
@@ -3382,7 +3426,7 @@ type PluginDifference struct {
 
 func (x *PluginDifference) Reset() {
 	*x = PluginDifference{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3394,7 +3438,7 @@ func (x *PluginDifference) String() string {
 func (*PluginDifference) ProtoMessage() {}
 
 func (x *PluginDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3407,7 +3451,7 @@ func (x *PluginDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginDifference.ProtoReflect.Descriptor instead.
 func (*PluginDifference) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{54}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PluginDifference) GetKind() string {
@@ -3468,7 +3512,7 @@ type ConfirmPluginRequest struct {
 
 func (x *ConfirmPluginRequest) Reset() {
 	*x = ConfirmPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3480,7 +3524,7 @@ func (x *ConfirmPluginRequest) String() string {
 func (*ConfirmPluginRequest) ProtoMessage() {}
 
 func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3493,7 +3537,7 @@ func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{55}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ConfirmPluginRequest) GetPlugin() string {
@@ -3511,7 +3555,7 @@ type ConfirmPluginResponse struct {
 
 func (x *ConfirmPluginResponse) Reset() {
 	*x = ConfirmPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +3567,7 @@ func (x *ConfirmPluginResponse) String() string {
 func (*ConfirmPluginResponse) ProtoMessage() {}
 
 func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +3580,7 @@ func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{56}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{57}
 }
 
 type ListStallsRequest struct {
@@ -3551,7 +3595,7 @@ type ListStallsRequest struct {
 
 func (x *ListStallsRequest) Reset() {
 	*x = ListStallsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3563,7 +3607,7 @@ func (x *ListStallsRequest) String() string {
 func (*ListStallsRequest) ProtoMessage() {}
 
 func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3576,7 +3620,7 @@ func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsRequest.ProtoReflect.Descriptor instead.
 func (*ListStallsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{57}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListStallsRequest) GetJob() string {
@@ -3618,7 +3662,7 @@ type ListStallsResponse struct {
 
 func (x *ListStallsResponse) Reset() {
 	*x = ListStallsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3630,7 +3674,7 @@ func (x *ListStallsResponse) String() string {
 func (*ListStallsResponse) ProtoMessage() {}
 
 func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3643,7 +3687,7 @@ func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsResponse.ProtoReflect.Descriptor instead.
 func (*ListStallsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{58}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListStallsResponse) GetStalls() []*Stall {
@@ -3682,7 +3726,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3694,7 +3738,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3707,7 +3751,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{59}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WatchEventsRequest) GetFromRevision() uint64 {
@@ -3770,7 +3814,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3782,7 +3826,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3795,7 +3839,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{60}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WatchEventsResponse) GetRevision() uint64 {
@@ -3822,7 +3866,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3834,7 +3878,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3847,7 +3891,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{61}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CreateTokenRequest) GetRole() string {
@@ -3874,7 +3918,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3886,7 +3930,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3899,7 +3943,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -3924,7 +3968,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3936,7 +3980,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3949,7 +3993,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{64}
 }
 
 type ListTokensResponse struct {
@@ -3961,7 +4005,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3973,7 +4017,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3986,7 +4030,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{64}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -4005,7 +4049,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4061,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4074,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{65}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -4048,7 +4092,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4060,7 +4104,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4073,14 +4117,14 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{66}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{67}
 }
 
 var File_setpoint_api_v1_api_proto protoreflect.FileDescriptor
 
 const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\n" +
-	"\x19setpoint/api/v1/api.proto\x12\x0fsetpoint.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asetpoint/api/v1/plan.proto\x1a\x1bsetpoint/api/v1/views.proto\x1a\x19setpoint/v1/objects.proto\"k\n" +
+	"\x19setpoint/api/v1/api.proto\x12\x0fsetpoint.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsetpoint/api/v1/history.proto\x1a\x1asetpoint/api/v1/plan.proto\x1a\x1bsetpoint/api/v1/views.proto\x1a\x19setpoint/v1/objects.proto\"k\n" +
 	"\vErrorDetail\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04hint\x18\x02 \x01(\tR\x04hint\x124\n" +
@@ -4201,7 +4245,9 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\anearest\x18\x03 \x01(\tR\anearest\x12\x16\n" +
 	"\x06clears\x18\x04 \x01(\tR\x06clears\x12\x18\n" +
 	"\aexceeds\x18\x05 \x01(\tR\aexceeds\x12.\n" +
-	"\x05nodes\x18\x06 \x03(\v2\x18.setpoint.api.v1.WhyNodeR\x05nodes\"\x9b\x01\n" +
+	"\x05nodes\x18\x06 \x03(\v2\x18.setpoint.api.v1.WhyNodeR\x05nodes\"(\n" +
+	"\x12TaskHistoryRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\"\x9b\x01\n" +
 	"\x0fTaskLogsRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x16\n" +
 	"\x06stream\x18\x02 \x01(\tR\x06stream\x12\x16\n" +
@@ -4371,7 +4417,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2\x16.setpoint.api.v1.TokenR\x06tokens\"$\n" +
 	"\x12RevokeTokenRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
-	"\x13RevokeTokenResponse2\xc5\x17\n" +
+	"\x13RevokeTokenResponse2\xa4\x18\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -4390,7 +4436,8 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x04Plan\x12\x1c.setpoint.api.v1.PlanRequest\x1a\x1d.setpoint.api.v1.PlanResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\tListTasks\x12!.setpoint.api.v1.ListTasksRequest\x1a\".setpoint.api.v1.ListTasksResponse\"\x03\x90\x02\x01\x12Q\n" +
 	"\aGetTask\x12\x1f.setpoint.api.v1.GetTaskRequest\x1a .setpoint.api.v1.GetTaskResponse\"\x03\x90\x02\x01\x12Q\n" +
-	"\aWhyTask\x12\x1f.setpoint.api.v1.WhyTaskRequest\x1a .setpoint.api.v1.WhyTaskResponse\"\x03\x90\x02\x01\x12Q\n" +
+	"\aWhyTask\x12\x1f.setpoint.api.v1.WhyTaskRequest\x1a .setpoint.api.v1.WhyTaskResponse\"\x03\x90\x02\x01\x12]\n" +
+	"\vTaskHistory\x12#.setpoint.api.v1.TaskHistoryRequest\x1a$.setpoint.api.v1.TaskHistoryResponse\"\x03\x90\x02\x01\x12Q\n" +
 	"\bTaskLogs\x12 .setpoint.api.v1.TaskLogsRequest\x1a!.setpoint.api.v1.TaskLogsResponse0\x01\x12W\n" +
 	"\tListNodes\x12!.setpoint.api.v1.ListNodesRequest\x1a\".setpoint.api.v1.ListNodesResponse\"\x03\x90\x02\x01\x12N\n" +
 	"\aGetNode\x12\x1f.setpoint.api.v1.GetNodeRequest\x1a\x1d.setpoint.api.v1.NodeResponse\"\x03\x90\x02\x01\x12Y\n" +
@@ -4427,7 +4474,7 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ErrorDetail)(nil),             // 0: setpoint.api.v1.ErrorDetail
 	(*Problem)(nil),                 // 1: setpoint.api.v1.Problem
@@ -4456,75 +4503,77 @@ var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*GetTaskResponse)(nil),         // 24: setpoint.api.v1.GetTaskResponse
 	(*WhyTaskRequest)(nil),          // 25: setpoint.api.v1.WhyTaskRequest
 	(*WhyTaskResponse)(nil),         // 26: setpoint.api.v1.WhyTaskResponse
-	(*TaskLogsRequest)(nil),         // 27: setpoint.api.v1.TaskLogsRequest
-	(*TaskLogsResponse)(nil),        // 28: setpoint.api.v1.TaskLogsResponse
-	(*ListNodesRequest)(nil),        // 29: setpoint.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 30: setpoint.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),          // 31: setpoint.api.v1.GetNodeRequest
-	(*NodeResponse)(nil),            // 32: setpoint.api.v1.NodeResponse
-	(*SetAvailabilityRequest)(nil),  // 33: setpoint.api.v1.SetAvailabilityRequest
-	(*LabelNodeRequest)(nil),        // 34: setpoint.api.v1.LabelNodeRequest
-	(*DecommissionNodeRequest)(nil), // 35: setpoint.api.v1.DecommissionNodeRequest
-	(*RemoveNodeRequest)(nil),       // 36: setpoint.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),      // 37: setpoint.api.v1.RemoveNodeResponse
-	(*ConfirmDownRequest)(nil),      // 38: setpoint.api.v1.ConfirmDownRequest
-	(*ConfirmDownResponse)(nil),     // 39: setpoint.api.v1.ConfirmDownResponse
-	(*ListPluginsRequest)(nil),      // 40: setpoint.api.v1.ListPluginsRequest
-	(*ListPluginsResponse)(nil),     // 41: setpoint.api.v1.ListPluginsResponse
-	(*GetPluginRequest)(nil),        // 42: setpoint.api.v1.GetPluginRequest
-	(*GetPluginResponse)(nil),       // 43: setpoint.api.v1.GetPluginResponse
-	(*PluginLatency)(nil),           // 44: setpoint.api.v1.PluginLatency
-	(*PluginLogsRequest)(nil),       // 45: setpoint.api.v1.PluginLogsRequest
-	(*PluginLogsResponse)(nil),      // 46: setpoint.api.v1.PluginLogsResponse
-	(*PluginLine)(nil),              // 47: setpoint.api.v1.PluginLine
-	(*ReloadPluginRequest)(nil),     // 48: setpoint.api.v1.ReloadPluginRequest
-	(*ReloadPluginResponse)(nil),    // 49: setpoint.api.v1.ReloadPluginResponse
-	(*PluginProcess)(nil),           // 50: setpoint.api.v1.PluginProcess
-	(*ShadowPluginRequest)(nil),     // 51: setpoint.api.v1.ShadowPluginRequest
-	(*ShadowPluginResponse)(nil),    // 52: setpoint.api.v1.ShadowPluginResponse
-	(*PluginComparison)(nil),        // 53: setpoint.api.v1.PluginComparison
-	(*PluginDifference)(nil),        // 54: setpoint.api.v1.PluginDifference
-	(*ConfirmPluginRequest)(nil),    // 55: setpoint.api.v1.ConfirmPluginRequest
-	(*ConfirmPluginResponse)(nil),   // 56: setpoint.api.v1.ConfirmPluginResponse
-	(*ListStallsRequest)(nil),       // 57: setpoint.api.v1.ListStallsRequest
-	(*ListStallsResponse)(nil),      // 58: setpoint.api.v1.ListStallsResponse
-	(*WatchEventsRequest)(nil),      // 59: setpoint.api.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),     // 60: setpoint.api.v1.WatchEventsResponse
-	(*CreateTokenRequest)(nil),      // 61: setpoint.api.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),     // 62: setpoint.api.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),       // 63: setpoint.api.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),      // 64: setpoint.api.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),      // 65: setpoint.api.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),     // 66: setpoint.api.v1.RevokeTokenResponse
-	nil,                             // 67: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                             // 68: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                             // 69: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),   // 70: google.protobuf.Timestamp
-	(*Plugin)(nil),                  // 71: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),              // 72: setpoint.v1.JobSpec
-	(*Job)(nil),                     // 73: setpoint.api.v1.Job
-	(*durationpb.Duration)(nil),     // 74: google.protobuf.Duration
-	(*Task)(nil),                    // 75: setpoint.api.v1.Task
-	(*WhyNode)(nil),                 // 76: setpoint.api.v1.WhyNode
-	(*Node)(nil),                    // 77: setpoint.api.v1.Node
-	(*Stall)(nil),                   // 78: setpoint.api.v1.Stall
-	(*Event)(nil),                   // 79: setpoint.api.v1.Event
-	(*Token)(nil),                   // 80: setpoint.api.v1.Token
-	(*PlanResponse)(nil),            // 81: setpoint.api.v1.PlanResponse
+	(*TaskHistoryRequest)(nil),      // 27: setpoint.api.v1.TaskHistoryRequest
+	(*TaskLogsRequest)(nil),         // 28: setpoint.api.v1.TaskLogsRequest
+	(*TaskLogsResponse)(nil),        // 29: setpoint.api.v1.TaskLogsResponse
+	(*ListNodesRequest)(nil),        // 30: setpoint.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 31: setpoint.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),          // 32: setpoint.api.v1.GetNodeRequest
+	(*NodeResponse)(nil),            // 33: setpoint.api.v1.NodeResponse
+	(*SetAvailabilityRequest)(nil),  // 34: setpoint.api.v1.SetAvailabilityRequest
+	(*LabelNodeRequest)(nil),        // 35: setpoint.api.v1.LabelNodeRequest
+	(*DecommissionNodeRequest)(nil), // 36: setpoint.api.v1.DecommissionNodeRequest
+	(*RemoveNodeRequest)(nil),       // 37: setpoint.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),      // 38: setpoint.api.v1.RemoveNodeResponse
+	(*ConfirmDownRequest)(nil),      // 39: setpoint.api.v1.ConfirmDownRequest
+	(*ConfirmDownResponse)(nil),     // 40: setpoint.api.v1.ConfirmDownResponse
+	(*ListPluginsRequest)(nil),      // 41: setpoint.api.v1.ListPluginsRequest
+	(*ListPluginsResponse)(nil),     // 42: setpoint.api.v1.ListPluginsResponse
+	(*GetPluginRequest)(nil),        // 43: setpoint.api.v1.GetPluginRequest
+	(*GetPluginResponse)(nil),       // 44: setpoint.api.v1.GetPluginResponse
+	(*PluginLatency)(nil),           // 45: setpoint.api.v1.PluginLatency
+	(*PluginLogsRequest)(nil),       // 46: setpoint.api.v1.PluginLogsRequest
+	(*PluginLogsResponse)(nil),      // 47: setpoint.api.v1.PluginLogsResponse
+	(*PluginLine)(nil),              // 48: setpoint.api.v1.PluginLine
+	(*ReloadPluginRequest)(nil),     // 49: setpoint.api.v1.ReloadPluginRequest
+	(*ReloadPluginResponse)(nil),    // 50: setpoint.api.v1.ReloadPluginResponse
+	(*PluginProcess)(nil),           // 51: setpoint.api.v1.PluginProcess
+	(*ShadowPluginRequest)(nil),     // 52: setpoint.api.v1.ShadowPluginRequest
+	(*ShadowPluginResponse)(nil),    // 53: setpoint.api.v1.ShadowPluginResponse
+	(*PluginComparison)(nil),        // 54: setpoint.api.v1.PluginComparison
+	(*PluginDifference)(nil),        // 55: setpoint.api.v1.PluginDifference
+	(*ConfirmPluginRequest)(nil),    // 56: setpoint.api.v1.ConfirmPluginRequest
+	(*ConfirmPluginResponse)(nil),   // 57: setpoint.api.v1.ConfirmPluginResponse
+	(*ListStallsRequest)(nil),       // 58: setpoint.api.v1.ListStallsRequest
+	(*ListStallsResponse)(nil),      // 59: setpoint.api.v1.ListStallsResponse
+	(*WatchEventsRequest)(nil),      // 60: setpoint.api.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),     // 61: setpoint.api.v1.WatchEventsResponse
+	(*CreateTokenRequest)(nil),      // 62: setpoint.api.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),     // 63: setpoint.api.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),       // 64: setpoint.api.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),      // 65: setpoint.api.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),      // 66: setpoint.api.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),     // 67: setpoint.api.v1.RevokeTokenResponse
+	nil,                             // 68: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                             // 69: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                             // 70: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),   // 71: google.protobuf.Timestamp
+	(*Plugin)(nil),                  // 72: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),              // 73: setpoint.v1.JobSpec
+	(*Job)(nil),                     // 74: setpoint.api.v1.Job
+	(*durationpb.Duration)(nil),     // 75: google.protobuf.Duration
+	(*Task)(nil),                    // 76: setpoint.api.v1.Task
+	(*WhyNode)(nil),                 // 77: setpoint.api.v1.WhyNode
+	(*Node)(nil),                    // 78: setpoint.api.v1.Node
+	(*Stall)(nil),                   // 79: setpoint.api.v1.Stall
+	(*Event)(nil),                   // 80: setpoint.api.v1.Event
+	(*Token)(nil),                   // 81: setpoint.api.v1.Token
+	(*PlanResponse)(nil),            // 82: setpoint.api.v1.PlanResponse
+	(*TaskHistoryResponse)(nil),     // 83: setpoint.api.v1.TaskHistoryResponse
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	70, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	67, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	68, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	71, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	72, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	73, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	73, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	73, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	74, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	71, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	68, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	69, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	72, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	73, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	74, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	74, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	74, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	75, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
 	20, // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
-	74, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
+	75, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
 	4,  // 12: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
 	10, // 13: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
 	11, // 14: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
@@ -4532,41 +4581,41 @@ var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	13, // 16: setpoint.api.v1.PlanCommand.scale_job:type_name -> setpoint.api.v1.ScaleJobRequest
 	14, // 17: setpoint.api.v1.PlanCommand.rollback_job:type_name -> setpoint.api.v1.RollbackJobRequest
 	16, // 18: setpoint.api.v1.PlanCommand.remove_job:type_name -> setpoint.api.v1.RemoveJobRequest
-	33, // 19: setpoint.api.v1.PlanCommand.set_availability:type_name -> setpoint.api.v1.SetAvailabilityRequest
-	34, // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
-	35, // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
+	34, // 19: setpoint.api.v1.PlanCommand.set_availability:type_name -> setpoint.api.v1.SetAvailabilityRequest
+	35, // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
+	36, // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
 	15, // 22: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
-	75, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	75, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	75, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	76, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	70, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	77, // 28: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	77, // 29: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	74, // 30: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
-	69, // 31: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	71, // 32: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	71, // 33: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	74, // 34: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
-	44, // 35: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	70, // 36: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	70, // 37: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	74, // 38: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	74, // 39: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	74, // 40: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	74, // 41: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
-	47, // 42: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	70, // 43: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
-	50, // 44: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
-	50, // 45: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
-	53, // 46: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	53, // 47: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	54, // 48: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	78, // 49: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	79, // 50: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	74, // 51: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	80, // 52: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	80, // 53: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	76, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	76, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	76, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	77, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	71, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	78, // 28: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	78, // 29: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	75, // 30: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	70, // 31: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	72, // 32: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	72, // 33: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	75, // 34: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	45, // 35: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
+	71, // 36: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	71, // 37: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	75, // 38: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	75, // 39: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	75, // 40: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	75, // 41: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	48, // 42: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
+	71, // 43: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	51, // 44: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
+	51, // 45: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
+	54, // 46: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	54, // 47: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	55, // 48: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
+	79, // 49: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	80, // 50: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	75, // 51: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	81, // 52: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	81, // 53: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
 	2,  // 54: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
 	4,  // 55: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
 	6,  // 56: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
@@ -4583,62 +4632,64 @@ var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	21, // 67: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
 	23, // 68: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
 	25, // 69: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	27, // 70: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	29, // 71: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	31, // 72: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	33, // 73: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	34, // 74: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	35, // 75: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	36, // 76: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	38, // 77: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	40, // 78: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	42, // 79: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
-	45, // 80: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
-	48, // 81: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
-	51, // 82: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
-	55, // 83: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	57, // 84: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	59, // 85: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	61, // 86: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	63, // 87: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	65, // 88: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	3,  // 89: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,  // 90: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,  // 91: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,  // 92: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,  // 93: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 94: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 95: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 96: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 97: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 98: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
-	17, // 99: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,  // 100: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	81, // 101: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
-	22, // 102: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	24, // 103: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	26, // 104: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	28, // 105: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	30, // 106: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	32, // 107: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	32, // 108: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.NodeResponse
-	32, // 109: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	32, // 110: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	37, // 111: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	39, // 112: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	41, // 113: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	43, // 114: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	46, // 115: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	49, // 116: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	52, // 117: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	56, // 118: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	58, // 119: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	60, // 120: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	62, // 121: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	64, // 122: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	66, // 123: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	89, // [89:124] is the sub-list for method output_type
-	54, // [54:89] is the sub-list for method input_type
+	27, // 70: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
+	28, // 71: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	30, // 72: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	32, // 73: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	34, // 74: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	35, // 75: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	36, // 76: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	37, // 77: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	39, // 78: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	41, // 79: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	43, // 80: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	46, // 81: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	49, // 82: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	52, // 83: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	56, // 84: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	58, // 85: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	60, // 86: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	62, // 87: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	64, // 88: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	66, // 89: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	3,  // 90: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,  // 91: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,  // 92: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,  // 93: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,  // 94: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 95: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 96: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 97: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 98: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 99: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
+	17, // 100: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,  // 101: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	82, // 102: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	22, // 103: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	24, // 104: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	26, // 105: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	83, // 106: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
+	29, // 107: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	31, // 108: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	33, // 109: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	33, // 110: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.NodeResponse
+	33, // 111: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	33, // 112: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	38, // 113: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	40, // 114: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	42, // 115: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	44, // 116: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	47, // 117: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	50, // 118: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	53, // 119: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	57, // 120: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	59, // 121: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	61, // 122: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	63, // 123: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	65, // 124: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	67, // 125: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	90, // [90:126] is the sub-list for method output_type
+	54, // [54:90] is the sub-list for method input_type
 	54, // [54:54] is the sub-list for extension type_name
 	54, // [54:54] is the sub-list for extension extendee
 	0,  // [0:54] is the sub-list for field type_name
@@ -4649,6 +4700,7 @@ func file_setpoint_api_v1_api_proto_init() {
 	if File_setpoint_api_v1_api_proto != nil {
 		return
 	}
+	file_setpoint_api_v1_history_proto_init()
 	file_setpoint_api_v1_plan_proto_init()
 	file_setpoint_api_v1_views_proto_init()
 	file_setpoint_api_v1_api_proto_msgTypes[20].OneofWrappers = []any{
@@ -4664,14 +4716,14 @@ func file_setpoint_api_v1_api_proto_init() {
 		(*PlanCommand_DecommissionNode)(nil),
 		(*PlanCommand_RebalanceJob)(nil),
 	}
-	file_setpoint_api_v1_api_proto_msgTypes[59].OneofWrappers = []any{}
+	file_setpoint_api_v1_api_proto_msgTypes[60].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   70,
+			NumMessages:   71,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

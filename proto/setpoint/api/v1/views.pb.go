@@ -1999,6 +1999,7 @@ type Event struct {
 	Task          string                 `protobuf:"bytes,8,opt,name=task,proto3" json:"task,omitempty"`
 	Node          string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"` // name
 	NodeId        string                 `protobuf:"bytes,10,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	By            string                 `protobuf:"bytes,11,opt,name=by,proto3" json:"by,omitempty"` // who asked for it, by the name in his certificate; empty: nobody did, or it is not known any more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2099,6 +2100,13 @@ func (x *Event) GetNode() string {
 func (x *Event) GetNodeId() string {
 	if x != nil {
 		return x.NodeId
+	}
+	return ""
+}
+
+func (x *Event) GetBy() string {
+	if x != nil {
+		return x.By
 	}
 	return ""
 }
@@ -2368,7 +2376,7 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\tWhyReason\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"\x9a\x02\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xaa\x02\n" +
 	"\x05Event\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
@@ -2380,7 +2388,8 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x04task\x18\b \x01(\tR\x04task\x12\x12\n" +
 	"\x04node\x18\t \x01(\tR\x04node\x12\x17\n" +
 	"\anode_id\x18\n" +
-	" \x01(\tR\x06nodeId\"\x97\x01\n" +
+	" \x01(\tR\x06nodeId\x12\x0e\n" +
+	"\x02by\x18\v \x01(\tR\x02by\"\x97\x01\n" +
 	"\x05Token\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x124\n" +

@@ -69,6 +69,8 @@ const (
 	ApiServiceGetTaskProcedure = "/setpoint.api.v1.ApiService/GetTask"
 	// ApiServiceWhyTaskProcedure is the fully-qualified name of the ApiService's WhyTask RPC.
 	ApiServiceWhyTaskProcedure = "/setpoint.api.v1.ApiService/WhyTask"
+	// ApiServiceTaskHistoryProcedure is the fully-qualified name of the ApiService's TaskHistory RPC.
+	ApiServiceTaskHistoryProcedure = "/setpoint.api.v1.ApiService/TaskHistory"
 	// ApiServiceTaskLogsProcedure is the fully-qualified name of the ApiService's TaskLogs RPC.
 	ApiServiceTaskLogsProcedure = "/setpoint.api.v1.ApiService/TaskLogs"
 	// ApiServiceListNodesProcedure is the fully-qualified name of the ApiService's ListNodes RPC.
@@ -146,6 +148,8 @@ type ApiServiceClient interface {
 	GetTask(context.Context, *connect.Request[v1.GetTaskRequest]) (*connect.Response[v1.GetTaskResponse], error)
 	// Every reason that keeps a task from each node. Role: reader.
 	WhyTask(context.Context, *connect.Request[v1.WhyTaskRequest]) (*connect.Response[v1.WhyTaskResponse], error)
+	// What became of a task, by whom and on what facts, as far back as the log reaches. Role: reader.
+	TaskHistory(context.Context, *connect.Request[v1.TaskHistoryRequest]) (*connect.Response[v1.TaskHistoryResponse], error)
 	// What a task printed, from its node. Role: reader.
 	TaskLogs(context.Context, *connect.Request[v1.TaskLogsRequest]) (*connect.ServerStreamForClient[v1.TaskLogsResponse], error)
 	// In the order of their ids. Role: reader.
@@ -300,6 +304,13 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		taskHistory: connect.NewClient[v1.TaskHistoryRequest, v1.TaskHistoryResponse](
+			httpClient,
+			baseURL+ApiServiceTaskHistoryProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("TaskHistory")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		taskLogs: connect.NewClient[v1.TaskLogsRequest, v1.TaskLogsResponse](
 			httpClient,
 			baseURL+ApiServiceTaskLogsProcedure,
@@ -441,6 +452,7 @@ type apiServiceClient struct {
 	listTasks        *connect.Client[v1.ListTasksRequest, v1.ListTasksResponse]
 	getTask          *connect.Client[v1.GetTaskRequest, v1.GetTaskResponse]
 	whyTask          *connect.Client[v1.WhyTaskRequest, v1.WhyTaskResponse]
+	taskHistory      *connect.Client[v1.TaskHistoryRequest, v1.TaskHistoryResponse]
 	taskLogs         *connect.Client[v1.TaskLogsRequest, v1.TaskLogsResponse]
 	listNodes        *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
 	getNode          *connect.Client[v1.GetNodeRequest, v1.NodeResponse]
@@ -540,6 +552,11 @@ func (c *apiServiceClient) GetTask(ctx context.Context, req *connect.Request[v1.
 // WhyTask calls setpoint.api.v1.ApiService.WhyTask.
 func (c *apiServiceClient) WhyTask(ctx context.Context, req *connect.Request[v1.WhyTaskRequest]) (*connect.Response[v1.WhyTaskResponse], error) {
 	return c.whyTask.CallUnary(ctx, req)
+}
+
+// TaskHistory calls setpoint.api.v1.ApiService.TaskHistory.
+func (c *apiServiceClient) TaskHistory(ctx context.Context, req *connect.Request[v1.TaskHistoryRequest]) (*connect.Response[v1.TaskHistoryResponse], error) {
+	return c.taskHistory.CallUnary(ctx, req)
 }
 
 // TaskLogs calls setpoint.api.v1.ApiService.TaskLogs.
@@ -671,6 +688,8 @@ type ApiServiceHandler interface {
 	GetTask(context.Context, *connect.Request[v1.GetTaskRequest]) (*connect.Response[v1.GetTaskResponse], error)
 	// Every reason that keeps a task from each node. Role: reader.
 	WhyTask(context.Context, *connect.Request[v1.WhyTaskRequest]) (*connect.Response[v1.WhyTaskResponse], error)
+	// What became of a task, by whom and on what facts, as far back as the log reaches. Role: reader.
+	TaskHistory(context.Context, *connect.Request[v1.TaskHistoryRequest]) (*connect.Response[v1.TaskHistoryResponse], error)
 	// What a task printed, from its node. Role: reader.
 	TaskLogs(context.Context, *connect.Request[v1.TaskLogsRequest], *connect.ServerStream[v1.TaskLogsResponse]) error
 	// In the order of their ids. Role: reader.
@@ -818,6 +837,13 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		ApiServiceWhyTaskProcedure,
 		svc.WhyTask,
 		connect.WithSchema(apiServiceMethods.ByName("WhyTask")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceTaskHistoryHandler := connect.NewUnaryHandler(
+		ApiServiceTaskHistoryProcedure,
+		svc.TaskHistory,
+		connect.WithSchema(apiServiceMethods.ByName("TaskHistory")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -975,6 +1001,8 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceGetTaskHandler.ServeHTTP(w, r)
 		case ApiServiceWhyTaskProcedure:
 			apiServiceWhyTaskHandler.ServeHTTP(w, r)
+		case ApiServiceTaskHistoryProcedure:
+			apiServiceTaskHistoryHandler.ServeHTTP(w, r)
 		case ApiServiceTaskLogsProcedure:
 			apiServiceTaskLogsHandler.ServeHTTP(w, r)
 		case ApiServiceListNodesProcedure:
@@ -1084,6 +1112,10 @@ func (UnimplementedApiServiceHandler) GetTask(context.Context, *connect.Request[
 
 func (UnimplementedApiServiceHandler) WhyTask(context.Context, *connect.Request[v1.WhyTaskRequest]) (*connect.Response[v1.WhyTaskResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.WhyTask is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) TaskHistory(context.Context, *connect.Request[v1.TaskHistoryRequest]) (*connect.Response[v1.TaskHistoryResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.TaskHistory is not implemented"))
 }
 
 func (UnimplementedApiServiceHandler) TaskLogs(context.Context, *connect.Request[v1.TaskLogsRequest], *connect.ServerStream[v1.TaskLogsResponse]) error {
