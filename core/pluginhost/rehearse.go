@@ -32,7 +32,7 @@ func newAnswers(ask *engine.Rehearsal) *answers {
 }
 
 // Send takes one answer.
-func (a *answers) Send(ctx context.Context, in engine.Input) error {
+func (a *answers) Send(_ context.Context, in engine.Input) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch in := in.(type) {
@@ -66,7 +66,7 @@ func (a *answers) Send(ctx context.Context, in engine.Input) error {
 			close(a.done)
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
 // complete is called with the lock held.
@@ -105,10 +105,12 @@ func (s *supervisor) rehearse(ctx context.Context, o *opened) (*answers, error) 
 		}
 	})
 	err = newSession(s.conversation(o.instance, 1, a, box, &stats{})).run(talk, o.stream, o.hangUp)
-	switch {
-	case errors.Is(err, errRehearsed):
+	select {
+	case <-a.done: // whatever ended the session afterwards
 		return a, nil
-	case ctx.Err() != nil:
+	default:
+	}
+	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	return nil, o.instance.why(err)
