@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/setpointd/setpoint/client"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/view"
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
@@ -358,70 +357,4 @@ func (a *app) awaitGone(ctx context.Context, s *server, job string, limit time.D
 		return errShown(exitStalled)
 	}
 	return err
-}
-
-func (a *app) jobWhy() *cobra.Command {
-	return &cobra.Command{
-		Use: "why NAME", Short: "Show everything that a job waits for, with each node and each reason", Args: takes(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.connect()
-			if err != nil {
-				return err
-			}
-			res, err := ask(cmd.Context(), s, s.GetJob, &apiv1.GetJobRequest{Job: args[0]})
-			if err != nil {
-				return err
-			}
-			whys, err := whysOf(cmd.Context(), s, args[0])
-			if err != nil {
-				return err
-			}
-			j := res.GetJob()
-			j.Stalls = stallsOf(cmd.Context(), s, j)
-			out := view.JobWhy{Job: j.GetName(), State: j.GetState(), Stalls: view.OfStalls(j.GetStalls()), Tasks: []view.Why{}}
-			for _, why := range whys {
-				out.Tasks = append(out.Tasks, view.OfWhy(why))
-			}
-			return a.print(out, func(w io.Writer, style console.Style) {
-				fmt.Fprintf(w, "%s: %s, %s up\n", j.GetName(), jobState(style, j.GetState()), upOf(j))
-				if len(j.GetStalls()) == 0 {
-					fmt.Fprintln(w, "It waits for nothing.")
-				}
-				writeStalls(w, style, time.Now(), j.GetStalls())
-				for _, why := range whys {
-					fmt.Fprintln(w)
-					writeWhy(w, style, why)
-				}
-			})
-		},
-	}
-}
-
-// whysOf asks for each task of a job that waits for a node; of those that wait for the same only the first is kept.
-func whysOf(ctx context.Context, s *server, job string) ([]*apiv1.WhyTaskResponse, error) {
-	tasks, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: job})
-	if err != nil {
-		return nil, err
-	}
-	var out []*apiv1.WhyTaskResponse
-	seen := map[string]bool{}
-	for _, t := range tasks {
-		key := fmt.Sprint(t.GetJobVersion())
-		for _, stall := range t.GetStalls() {
-			key += "|" + stall.GetSource() + stall.GetCode() + stall.GetMessage()
-		}
-		if t.GetNodeId() != "" || len(t.GetStalls()) == 0 || seen[key] {
-			continue
-		}
-		seen[key] = true
-		why, err := ask(ctx, s, s.WhyTask, &apiv1.WhyTaskRequest{Task: t.GetId()})
-		switch {
-		case client.IsNotFound(err):
-			continue // it has ended since
-		case err != nil:
-			return nil, err
-		}
-		out = append(out, why)
-	}
-	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,12 @@ With --wait the command returns when the server is ready; the data directory nee
 			if err != nil {
 				return err
 			}
-			err = a.print(view.OfStatus(st, s.Addr()), func(w io.Writer, style console.Style) { writeStatus(w, style, s.Addr(), st) })
+			err = a.print(view.OfStatus(st, s.Addr()), func(w io.Writer, style console.Style) {
+				writeStatus(w, style, s.Addr(), st)
+				if st.GetStalls() > 0 {
+					writeStalls(w, style, time.Now(), wideStalls(cmd.Context(), s))
+				}
+			})
 			if err == nil && !st.GetReady() {
 				return &failure{code: exitStalled, text: "the server is not ready: " + st.GetNotReady(), hint: "`setpoint status --wait 30s` waits until it is."}
 			}
@@ -35,6 +41,17 @@ With --wait the command returns when the server is ready; the data directory nee
 	}
 	waitFlag(cmd, &wait, "the server is ready")
 	return cmd
+}
+
+// wideStalls returns what stalls of more than one job: the cluster, its plugins, drains and updates. What cannot be had is left out.
+func wideStalls(ctx context.Context, s *server) []*apiv1.Stall {
+	all, err := listStalls(ctx, s, &apiv1.ListStallsRequest{})
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(all, func(x *apiv1.Stall) bool {
+		return !slices.Contains([]string{"cluster", "plugin", "node", "update"}, x.GetSubject().GetKind())
+	})
 }
 
 // status asks for the status, until it is ready if there is time to wait.

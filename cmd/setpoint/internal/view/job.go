@@ -133,7 +133,9 @@ type JobWhy struct {
 	Job    string  `json:"job"`
 	State  string  `json:"state"`
 	Stalls []Stall `json:"stalls"`
-	Tasks  []Why   `json:"tasks"` // waiting to be placed; of those that wait for the same only the first
+	Tasks  []Why   `json:"tasks"`  // waiting to be placed; of those that wait for the same only the first
+	Behind []Stall `json:"behind"` // of plugins, nodes and the cluster, as far as they are in the job's way
+	Note   string  `json:"note"`   // why it has no tasks, where nothing waits
 }
 
 // JobChange is what came of a command about a job.
