@@ -21,6 +21,8 @@ type Assignment struct {
 	Spec     *cluster.TaskSpec     // nil if the server did not say what the task runs
 	Ports    []cluster.PortGrant
 	Start    bool // it may be started
+
+	Addresses []cluster.AddressGrant
 }
 
 // Status is what the agent observed of one task.
@@ -72,6 +74,9 @@ func AssignmentFromProto(p *agentv1.Assignment) (Assignment, error) {
 		}
 		a.Ports = append(a.Ports, grant)
 	}
+	for _, g := range p.GetAddresses() {
+		a.Addresses = append(a.Addresses, wire.AddressGrantFromProto(g))
+	}
 	return a, nil
 }
 
@@ -85,6 +90,9 @@ func (a *Assignment) toProto() *agentv1.Assignment {
 	}
 	for _, g := range a.Ports {
 		p.Ports = append(p.Ports, wire.PortGrantToProto(g))
+	}
+	for _, g := range a.Addresses {
+		p.Addresses = append(p.Addresses, wire.AddressGrantToProto(g))
 	}
 	return p
 }

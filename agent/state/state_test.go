@@ -45,17 +45,17 @@ func task(id cluster.TaskID) (Assignment, Status) {
 		panic(err)
 	}
 	return Assignment{
-		Task: id, Job: job, Slot: slot, Desired: cluster.DesiredRunning, Grace: -1, Observed: cluster.Accepted, Start: true,
-		Spec: &cluster.TaskSpec{
-			Driver: "process", Command: []string{"/srv/web"}, Dir: "/srv", User: "www", Env: map[string]string{"A": "b"},
-			Config: map[string]string{"c": "d"}, Resources: cluster.Resources{MilliCPU: 500, Memory: 1 << 20, Units: map[string]int64{"gpu": 1}},
-			Ports: []cluster.Port{{Name: "http", Static: 8080}}, Stop: cluster.StopSpec{Signal: "TERM", Grace: 10 * time.Second},
-			Health: &cluster.HealthSpec{TCP: "127.0.0.1:8080", Interval: time.Second, Timeout: time.Second, Retries: 3},
-		},
-		Ports: []cluster.PortGrant{{Name: "http", Number: 8080}},
-	}, Status{
-		Task: id, State: cluster.Failed, Message: "started", Err: "exit code 3", ExitCode: 3, Healthy: true, At: time.Unix(5, 6),
-	}
+			Task: id, Job: job, Slot: slot, Desired: cluster.DesiredRunning, Grace: -1, Observed: cluster.Accepted, Start: true,
+			Spec: &cluster.TaskSpec{
+				Driver: "process", Command: []string{"/srv/web"}, Dir: "/srv", User: "www", Env: map[string]string{"A": "b"},
+				Config: map[string]string{"c": "d"}, Resources: cluster.Resources{MilliCPU: 500, Memory: 1 << 20, Units: map[string]int64{"gpu": 1}},
+				Ports: []cluster.Port{{Name: "http", Static: 8080}}, Stop: cluster.StopSpec{Signal: "TERM", Grace: 10 * time.Second},
+				Health: &cluster.HealthSpec{TCP: "127.0.0.1:8080", Interval: time.Second, Timeout: time.Second, Retries: 3},
+			},
+			Ports: []cluster.PortGrant{{Name: "http", Number: 8080}}, Addresses: []cluster.AddressGrant{{Name: "eth0", Pool: "lan", Address: "10.1.0.1"}},
+		}, Status{
+			Task: id, State: cluster.Failed, Message: "started", Err: "exit code 3", ExitCode: 3, Healthy: true, At: time.Unix(5, 6),
+		}
 }
 
 func TestWhatWasWrittenComesBack(t *testing.T) {
@@ -70,7 +70,7 @@ func TestWhatWasWrittenComesBack(t *testing.T) {
 	}
 	a1, s1 := task("web/1/5")
 	a2, s2 := task("web/2/5")
-	a2.Spec, a2.Ports = nil, nil
+	a2.Spec, a2.Ports, a2.Addresses = nil, nil, nil
 	h := driver.Handle{Driver: "process", TaskID: "web/1/5", Data: json.RawMessage(`{"pid":7}`)}
 	if err := f.Commit(Batch{Revision: 9, Assignments: []Assignment{a1, a2}, Statuses: []Status{s1, s2}, Handles: []driver.Handle{h}}); err != nil {
 		t.Fatal(err)

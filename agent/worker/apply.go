@@ -103,7 +103,7 @@ func (p *plan) renew(t *task, a state.Assignment) {
 		a.Spec = before.Spec
 	}
 	if before.Spec != nil {
-		a.Spec, a.Ports = before.Spec, before.Ports
+		a.Spec, a.Ports, a.Addresses = before.Spec, before.Ports, before.Addresses
 	}
 	if a.Desired.Before(before.Desired) {
 		a.Desired, a.Grace = before.Desired, before.Grace

@@ -10,9 +10,9 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
-// environment is what a task is told besides what its job says: who it is, where it runs, and its ports.
+// environment is what a task is told besides what its job says: who it is, where it runs, its ports and its addresses.
 func environment(a *state.Assignment, node string) map[string]string {
-	env := make(map[string]string, len(a.Spec.Env)+len(a.Ports)+4)
+	env := make(map[string]string, len(a.Spec.Env)+len(a.Ports)+len(a.Addresses)+4)
 	maps.Copy(env, a.Spec.Env)
 	env[cluster.EnvPrefix+"TASK_ID"] = string(a.Task)
 	env[cluster.EnvPrefix+"JOB"] = a.Job
@@ -20,6 +20,9 @@ func environment(a *state.Assignment, node string) map[string]string {
 	env[cluster.EnvPrefix+"NODE"] = node
 	for _, p := range a.Ports {
 		env[cluster.EnvPrefix+"PORT_"+p.Name] = strconv.Itoa(int(p.Number))
+	}
+	for _, g := range a.Addresses {
+		env[cluster.EnvPrefix+"ADDRESS_"+g.Name] = g.Address
 	}
 	return env
 }

@@ -215,11 +215,13 @@ func TestEnvironment(t *testing.T) {
 		a := wanted(web, nil)
 		a.Spec.Env = map[string]string{"MODE": "prod"}
 		a.Ports = []cluster.PortGrant{{Name: "http", Number: 8080}}
+		a.Addresses = []cluster.AddressGrant{{Name: "eth0", Pool: "lan", Address: "10.1.0.7"}}
 		b.apply(orders(1, a))
 		b.want(web, cluster.Running)
 		got := b.events()[0].Spec.Env
 		for name, want := range map[string]string{
 			"MODE": "prod", "SETPOINT_TASK_ID": "web/1/5", "SETPOINT_JOB": "web", "SETPOINT_SLOT": "1", "SETPOINT_NODE": "worker", "SETPOINT_PORT_http": "8080",
+			"SETPOINT_ADDRESS_eth0": "10.1.0.7",
 		} {
 			if got[name] != want {
 				t.Errorf("%s=%q, want %q", name, got[name], want)

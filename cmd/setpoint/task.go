@@ -159,6 +159,9 @@ func writeTask(w io.Writer, style console.Style, now time.Time, t *apiv1.Task) {
 	for _, p := range t.GetPorts() {
 		rows.Row("port "+p.GetName(), fmt.Sprint(p.GetNumber()))
 	}
+	for _, g := range t.GetAddresses() {
+		rows.Row("address "+g.GetName(), g.GetAddress()+" of pool "+g.GetPool())
+	}
 	if spec := t.GetSpec(); spec != nil {
 		rows.Row("driver", spec.GetDriver())
 		rows.Row("command", strings.Join(spec.GetCommand(), " "))

@@ -66,6 +66,9 @@ func taskView(s *engine.State, t *cluster.Task) *apiv1.Task {
 	for _, p := range t.Placement.Ports {
 		v.Ports = append(v.Ports, &apiv1.Port{Name: p.Name, Number: uint32(p.Number)})
 	}
+	for _, g := range t.Placement.Addresses {
+		v.Addresses = append(v.Addresses, &apiv1.Address{Name: g.Name, Pool: g.Pool, Address: g.Address})
+	}
 	return v
 }
 

@@ -22,6 +22,7 @@ func Changes(before, after *Config) []string {
 	differs("heartbeat", before.Heartbeat, after.Heartbeat)
 	differs("replace", before.Replace, after.Replace)
 	differs("placement", before.Placement, after.Placement)
+	differs("pool", before.Pools, after.Pools)
 	differs("limits", before.Limits, after.Limits)
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -36,6 +37,7 @@ func (r *reader) check() {
 	}
 	r.oneOf("placement.strategy", string(c.Placement.Strategy), string(cluster.StrategySpread), string(cluster.StrategyBinpack))
 	r.atLeast("limits.turn_changes", int64(c.Limits.TurnChanges), 100)
+	r.checkPools(c.Pools)
 	for i := range c.Plugins {
 		r.checkPlugin(&c.Plugins[i])
 	}
@@ -131,6 +133,24 @@ func (r *reader) checkHeartbeat(h Heartbeat) {
 	}
 	if h.Grace < h.Silent {
 		r.wrong("heartbeat.grace", "Shorter than the silence", fmt.Sprintf("It is %s; a node is silent after %s, and down no earlier.", h.Grace, h.Silent))
+	}
+}
+
+// checkPools checks that each pool is a range of its own: an address that two pools give would be given twice.
+func (r *reader) checkPools(pools []Pool) {
+	for i, p := range pools {
+		at := hcltext.Keyed("pool", p.Name)
+		r.name(at, p.Name, cluster.ValidateName)
+		prefix, err := netip.ParsePrefix(p.CIDR)
+		if err != nil {
+			r.wrong(at+".cidr", "Not a range of addresses", fmt.Sprintf("%q must be like 10.1.0.0/24.", p.CIDR))
+			continue
+		}
+		for _, other := range pools[:i] {
+			if o, err := netip.ParsePrefix(other.CIDR); err == nil && o.Overlaps(prefix) {
+				r.wrong(at+".cidr", "Ranges overlap", fmt.Sprintf("%s has addresses of pool %q (%s), which would be given twice.", p.CIDR, other.Name, other.CIDR))
+			}
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ type Config struct {
 	Replace   Replace
 	Placement Placement
 	Limits    Limits
+	Pools     []Pool   // in the order of their names
 	Plugins   []Plugin // by name; the built-in ones are there without being named
 	Agent     *Agent   // nil: the files have no agent block
 
@@ -87,6 +88,12 @@ type Replace struct {
 // Placement says how tasks are placed where jobs say nothing.
 type Placement struct {
 	Strategy cluster.Strategy // default spread
+}
+
+// Pool is a range of addresses that tasks can ask for.
+type Pool struct {
+	Name string
+	CIDR string // as in 10.1.0.0/24
 }
 
 // Limits bound what is done at a time.

@@ -47,10 +47,17 @@ func (r *reader) fields() hcltext.Fields {
 			"replace":   r.section(attributes{"nodes_per": hcltext.Set(hcltext.Duration, &c.Replace.NodesPer)}),
 			"placement": r.section(attributes{"strategy": hcltext.Set(word, &c.Placement.Strategy)}),
 			"limits":    r.section(attributes{"turn_changes": hcltext.Set(hcltext.Int, &c.Limits.TurnChanges)}),
+			"pool":      {Label: "name", Repeated: true, Read: r.pool},
 			"plugin":    {Label: "name", Repeated: true, Read: r.plugin},
 			"agent":     {Read: r.agent},
 		},
 	}
+}
+
+func (r *reader) pool(b hcltext.Block) {
+	p := Pool{Name: b.Label}
+	r.Body(b.Body, b.Path, b.At, hcltext.Fields{Attributes: attributes{"cidr": hcltext.Set(hcltext.String, &p.CIDR)}})
+	r.config.Pools = append(r.config.Pools, p)
 }
 
 // section reads a block that has attributes only.

@@ -33,6 +33,9 @@ func assign(s *engine.State, t *cluster.Task) (*agentv1.Assignment, told) {
 	for _, g := range t.Placement.Ports {
 		a.Ports = append(a.Ports, wire.PortGrantToProto(g))
 	}
+	for _, g := range t.Placement.Addresses {
+		a.Addresses = append(a.Addresses, wire.AddressGrantToProto(g))
+	}
 	if t.Desired.State.Wanted() {
 		a.Spec = content(s, t)
 		n := s.Node(t.Placement.Node)

@@ -257,6 +257,7 @@ func (e *Engine) applyTask(c cluster.Change) {
 		e.work.onNode.Set(string(t.Placement.Node)+"\x00"+string(t.ID), struct{}{})
 		if s := e.claims[t.Job+"/"+string(t.Slot)]; s != nil {
 			e.changedNodes[e.index[s.Claim]], e.more = true, true // the room that was kept is free now
+			e.poolsChanged(t.Reserve.Addresses)
 		}
 	case cluster.SetObserved:
 		change(c.Task)
@@ -302,6 +303,12 @@ func (e *Engine) taskChanged(t, u *cluster.Task) {
 		} else if i, ok := e.index[u.Placement.Node]; !held && ok {
 			e.ledger.take(i, u)
 		}
+	}
+	switch {
+	case held && !holds:
+		e.freeAddresses(t)
+	case !held && holds:
+		e.takeAddresses(u)
 	}
 	waited, waits := e.grouped(t), e.waits(u)
 	switch {
@@ -366,6 +373,9 @@ func (e *Engine) keepClaim(s *cluster.Slot) {
 			e.claims[id] = s
 		}
 		return
+	}
+	if j := e.work.Job(s.Job); j != nil {
+		e.poolsChanged(j.Control.Spec.Task.Addresses)
 	}
 	for _, node := range [...]cluster.NodeID{before, s.Claim} {
 		if i, ok := e.index[node]; ok {

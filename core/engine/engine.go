@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/setpointd/setpoint/core/place"
 	"github.com/setpointd/setpoint/core/reconcile"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -17,6 +18,7 @@ type Config struct {
 	Down      time.Duration // without a word for so long, a node is down; 0: three periods
 
 	ReplaceEvery time.Duration    // the tasks of at most one node that went down are replaced in so long; 0: of all at once
+	Pools        []Pool           // of addresses, each name once
 	Strategy     cluster.Strategy // for jobs that say nothing; "": spread
 	MaxChanges   int              // of one turn, about; 0: 4,000
 }
@@ -60,6 +62,7 @@ type Engine struct {
 	index   map[cluster.NodeID]uint32
 	byIndex []cluster.NodeID // "" where free
 	ledger  ledger
+	pools   map[string]*place.Pool
 	groups  map[string]*group
 	claims  map[string]*cluster.Slot // slots for which room is kept, by JOB/KEY
 	noRoom  map[string]bool          // jobs of which some slot cannot move for want of room
@@ -113,7 +116,7 @@ func (e *Engine) Record(r *Recorder, program string) {
 // blank returns an engine that has not looked at the state yet.
 func blank(cfg Config, st *State) *Engine {
 	e := &Engine{
-		cfg: cfg.withDefaults(), work: st, rev: st.Revision, touched: map[record]struct{}{},
+		cfg: cfg.withDefaults(), work: st, rev: st.Revision, touched: map[record]struct{}{}, pools: newPools(cfg.Pools),
 		index: map[cluster.NodeID]uint32{}, groups: map[string]*group{}, claims: map[string]*cluster.Slot{}, noRoom: map[string]bool{}, agents: map[cluster.NodeID]*agent{},
 		plugins: map[string]*pluginState{}, jobClasses: map[string]map[string]uint32{}, answered: map[string]bool{},
 		dirtyJobs: map[string]bool{}, leftOver: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: map[string]time.Duration{},
@@ -146,6 +149,9 @@ func (e *Engine) load(now cluster.Time) {
 	for t := range st.Tasks() {
 		if i, ok := e.index[t.Placement.Node]; ok && reserves(t) {
 			e.ledger.take(i, t)
+		}
+		if reserves(t) {
+			e.takeAddresses(t)
 		}
 		if e.waits(t) {
 			e.joinGroup(t)

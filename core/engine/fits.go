@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/setpointd/setpoint/core/place"
@@ -13,6 +14,7 @@ import (
 // cluster is the nodes as place sees them, with the room that is kept for slots that an update emptied.
 func (e *Engine) cluster() place.Cluster {
 	c := e.ledger.cluster()
+	c.Pools = e.pools
 	for _, id := range slices.Sorted(maps.Keys(e.claims)) {
 		if s := e.claims[id]; s != nil {
 			if claim, ok := e.claim(s, s.Claim, nil); ok {
@@ -54,7 +56,7 @@ func (e *Engine) claim(s *cluster.Slot, node cluster.NodeID, leaving *cluster.Ta
 }
 
 func reserveOf(s *cluster.JobSpec) cluster.Reserve {
-	return cluster.Reserve{Resources: s.Task.Resources, Ports: s.Task.Ports, MaxPerNode: s.MaxPerNode}
+	return cluster.Reserve{Resources: s.Task.Resources, Ports: s.Task.Ports, Addresses: s.Task.Addresses, MaxPerNode: s.MaxPerNode}
 }
 
 // Fits says whether one more task of a job's newest version would find room for a slot, for reconcile.
@@ -135,6 +137,13 @@ func without(c place.Cluster, t *cluster.Task, freed []place.Use) place.Cluster 
 	}
 	c.Nodes = slices.Clone(c.Nodes)
 	c.Nodes[i] = &n
+	c.Pools = maps.Clone(c.Pools)
+	for name, p := range c.Pools {
+		left := *p
+		left.Taken = maps.Clone(p.Taken)
+		maps.DeleteFunc(left.Taken, func(_ netip.Addr, holder cluster.TaskID) bool { return holder == t.ID })
+		c.Pools[name] = &left
+	}
 	return c
 }
 

@@ -118,7 +118,7 @@ func (e *Engine) placeAll(try []place.Group, stalled map[string]bool, now cluste
 		chosen := newChoices(e, part)
 		for _, p := range r.Placements {
 			e.apply(cluster.AuthorPlace, cluster.SetPlacement{Task: p.Task, Placement: cluster.Placement{
-				Node: e.byIndex[p.Node], Since: now, Ports: p.Ports, Among: chosen.among(p),
+				Node: e.byIndex[p.Node], Since: now, Ports: p.Ports, Addresses: p.Addresses, Among: chosen.among(p),
 			}})
 			taken = append(taken, p.Node)
 		}

@@ -20,8 +20,10 @@ type draft struct {
 	said    []func(*cluster.JobSpec)
 	spreads []cluster.Spread
 	ports   []cluster.Port
-	plugins map[string]map[string]any
-	short   hcltext.Value // constraints = […]
+
+	addresses []cluster.Address
+	plugins   map[string]map[string]any
+	short     hcltext.Value // constraints = […]
 }
 
 // say remembers one thing that the file says. It is applied twice, see spec.

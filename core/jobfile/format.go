@@ -78,6 +78,11 @@ func taskSection(t, d *cluster.TaskSpec) *section {
 		number(port, "static", p.Static, 0)
 		w.add(port, true)
 	}
+	for _, a := range t.Addresses {
+		address := newSection("address", a.Name)
+		text(address, "pool", a.Pool, "")
+		w.add(address, true)
+	}
 	stop := newSection("stop")
 	text(stop, "signal", t.Stop.Signal, d.Stop.Signal)
 	stop.duration("grace", t.Stop.Grace, d.Stop.Grace)

@@ -26,6 +26,7 @@ func (d *draft) taskFields() hcltext.Fields {
 		Blocks: map[string]hcltext.BlockField{
 			"resources": {Read: d.in(d.resourceFields)},
 			"port":      {Label: "name", Repeated: true, Read: d.port},
+			"address":   {Label: "name", Repeated: true, Read: d.address},
 			"stop":      {Read: d.in(d.stopFields)},
 			"health":    {Read: d.health},
 		},
@@ -48,6 +49,16 @@ func (d *draft) port(b hcltext.Block) {
 	d.ports = append(d.ports, p)
 	all := slices.Clone(d.ports)
 	d.say(func(s *cluster.JobSpec) { s.Task.Ports = all })
+}
+
+func (d *draft) address(b hcltext.Block) {
+	a := cluster.Address{Name: b.Label}
+	d.Body(b.Body, b.Path, b.At, hcltext.Fields{Attributes: map[string]func(hcltext.Value){
+		"pool": hcltext.Set(hcltext.String, &a.Pool),
+	}})
+	d.addresses = append(d.addresses, a)
+	all := slices.Clone(d.addresses)
+	d.say(func(s *cluster.JobSpec) { s.Task.Addresses = all })
 }
 
 func portNumber(v hcltext.Value) (uint16, bool) {

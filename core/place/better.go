@@ -1,5 +1,7 @@
 package place
 
+import "github.com/setpointd/setpoint/sdk/cluster"
+
 // Better reports whether a task of g that takes what leaving says would be placed on another node than its own now, and on which: one that filters rank higher,
 // that is further behind in a spread block, or, unless the group packs nodes, that has fewer tasks of the job. Nodes that differ in how full they are alone are
 // as good as each other. A task whose own node takes nothing new, or does not allow it, is not told to go.
@@ -10,7 +12,14 @@ func Better(c Cluster, g Group, leaving Use) (node int, ok bool) {
 	}
 	p := newPlacer(&c, []Group{g, {Job: g.Job}}) // two of a job, so that its tasks are counted
 	p.v.at(from).give(leaving, p.v.jobs[g.Job])
-	q := newQueue(p, p.v.need(&g))
+	n := p.v.need(&g)
+	if g.Spec == nil || g.Spec.Update.Order != cluster.StartFirst {
+		p.v.giveAddresses(leaving.Addresses)
+	}
+	if !n.poolsFit() {
+		return 0, false
+	}
+	q := newQueue(p, n)
 	best := q.first()
 	if best == nil || int(best.pile[0].node) == from {
 		return 0, false

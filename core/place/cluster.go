@@ -28,6 +28,7 @@ type Cluster struct {
 	Nodes  []*Node // by dense index; nil: no node has this index. Results do not depend on who has which index
 	Order  []int32 // what NameOrder returns for Nodes, kept by the caller between calls; nil: computed where needed
 	Claims []Claim // room kept for slots that move; where two cannot both be kept, the earlier is
+	Pools  map[string]*Pool
 }
 
 // Claim keeps room on a node for the next task of a slot whose task was told to stop. The room is free for that task only, which may go elsewhere as well.
@@ -45,11 +46,12 @@ type Use struct {
 	Job       string
 	Resources cluster.Resources
 	Ports     []cluster.PortGrant
+	Addresses []cluster.AddressGrant
 }
 
 // UseOf returns what t takes on the node with the given index.
 func UseOf(node int, t *cluster.Task) Use {
-	return Use{Node: node, Job: t.Job, Resources: t.Reserve.Resources, Ports: t.Placement.Ports}
+	return Use{Node: node, Job: t.Job, Resources: t.Reserve.Resources, Ports: t.Placement.Ports, Addresses: t.Placement.Addresses}
 }
 
 // NameOrder returns for each index the place of its node among all nodes by name, then id. Unused indexes have -1.

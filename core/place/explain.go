@@ -20,9 +20,9 @@ type Reason struct {
 	Source string // "core", or the filter's name
 	Code   cluster.Code
 	Detail string
-	Want   int64          // for insufficient_resources, as in Resources.Amount; for one_per_node, the limit
-	Free   int64          // for insufficient_resources
-	Has    int64          // for insufficient_resources: all that the node has; for one_per_node: tasks of the job there
+	Want   int64          // for insufficient_resources, as in Resources.Amount; for one_per_node, the limit; for address_pool_exhausted, addresses
+	Free   int64          // for insufficient_resources and address_pool_exhausted
+	Has    int64          // for insufficient_resources: all that the node has; for one_per_node: tasks of the job there; for a pool: all that it gives
 	Holder cluster.TaskID // for port_taken: who has the port; with revision 0 if it is kept for a slot's next task
 	Clears string         // what would end it, for people
 
@@ -75,6 +75,12 @@ func (n *need) amounts(i int, st *state, r reason) Reason {
 		}
 	case stageLimit:
 		out.Want, out.Has = int64(n.g.Reserve.MaxPerNode), int64(st.count(n))
+	case stagePool:
+		p := &n.pools[r.sort]
+		out.Want = p.count
+		if p.st.pool != nil {
+			out.Free, out.Has = max(0, p.st.left), p.st.pool.Total()
+		}
 	case stageFilter:
 		for k := range n.filters {
 			if f := &n.filters[k]; f.Name == r.source && f.Clears != nil && !r.pending {

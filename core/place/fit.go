@@ -9,6 +9,12 @@ func Fit(c Cluster, g Group, freed []Use) (node int, ok bool) {
 	}
 	v := newView(&c, jobs...)
 	n := v.need(&g)
+	for k := range freed {
+		v.giveAddresses(freed[k].Addresses)
+	}
+	if !n.poolsFit() {
+		return 0, false
+	}
 	gains := map[int]*state{}
 	for k := range freed {
 		i := freed[k].Node

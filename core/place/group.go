@@ -60,7 +60,8 @@ type need struct {
 	statics  []uint16 // ascending
 	twice    uint16   // a port that the group names twice, which no node can give; 0: none
 	dynamic  int      // ports of any number
-	job      int32    // number of the job in the view, if its tasks are counted there; otherwise -1
+	pools    []poolNeed
+	job      int32 // number of the job in the view, if its tasks are counted there; otherwise -1
 }
 
 type unit struct {

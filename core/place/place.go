@@ -17,6 +17,8 @@ type Placement struct {
 	Task  cluster.TaskID
 	Node  int                 // index
 	Ports []cluster.PortGrant // in the order in which the task asks for them
+
+	Addresses []cluster.AddressGrant // in the same order
 }
 
 // Stalled is a group of which tasks are left that no node can take.
@@ -158,14 +160,17 @@ func (p *placer) group(n *need, done []Placement, tasks []*cluster.Task) ([]Plac
 	done = slices.Grow(done, len(tasks))
 	for k, t := range tasks {
 		claim, claimed := p.lift(q, t)
-		node, ports, ok := q.next(t)
-		if ok {
-			done = append(done, Placement{Task: t.ID, Node: node, Ports: ports})
-			p.released = p.released || claimed
+		kept, keeps := p.liftPools(n, t)
+		if node, ports, ok := q.next(t); ok {
+			done = append(done, Placement{Task: t.ID, Node: node, Ports: ports, Addresses: n.grantAddresses()})
+			p.released = p.released || claimed || keeps
 			continue
 		}
 		if claimed {
 			p.restore(q, claim)
+		}
+		if keeps {
+			p.v.restorePools(kept)
 		}
 		left = append(left, t)
 		if len(p.claims) == 0 { // no other task of the group will find more
@@ -198,6 +203,15 @@ func (p *placer) lift(q *queue, t *cluster.Task) (claim int, ok bool) {
 	return claim, true
 }
 
+// liftPools gives back to t the addresses that are claimed for its slot, if any are.
+func (p *placer) liftPools(n *need, t *cluster.Task) (claim int, ok bool) {
+	if len(n.pools) == 0 {
+		return 0, false
+	}
+	claim, ok = p.claims[claimant{t.Job, t.Slot}]
+	return claim, ok && p.v.liftPools(claim)
+}
+
 // restore keeps the room of a claim again, after its task was not placed.
 func (p *placer) restore(q *queue, claim int) {
 	node := p.v.c.Claims[claim].Node
@@ -210,7 +224,7 @@ func (p *placer) restore(q *queue, claim int) {
 // next takes the node that t should have off the queue's room and returns it, with the ports that t gets there.
 func (q *queue) next(t *cluster.Task) (node int, ports []cluster.PortGrant, ok bool) {
 	b := q.first()
-	if b == nil {
+	if b == nil || !q.n.poolsFit() {
 		return 0, nil, false
 	}
 	if t.Avoid == "" || q.p.v.c.Nodes[b.pile[0].node].Node.ID != t.Avoid {

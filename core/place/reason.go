@@ -21,6 +21,7 @@ const (
 	stageResource
 	stagePort
 	stageLimit
+	stagePool
 )
 
 // The places of resources within their stage, units following by name; and of ports of any number after all that are named.
@@ -94,8 +95,13 @@ func (n *need) reasons(i int, st *state, yield func(reason) bool) {
 	if n.dynamic > 0 && !st.dynamicFree(n) && !yield(core(stagePort, sortDynamic, cluster.CodePortTaken, DetailDynamic)) {
 		return
 	}
-	if limit := n.g.Reserve.MaxPerNode; limit > 0 && st.count(n) >= limit {
-		yield(core(stageLimit, 0, cluster.CodeOnePerNode, ""))
+	if limit := n.g.Reserve.MaxPerNode; limit > 0 && st.count(n) >= limit && !yield(core(stageLimit, 0, cluster.CodeOnePerNode, "")) {
+		return
+	}
+	for k := range n.pools {
+		if n.pools[k].short() && !yield(core(stagePool, k, cluster.CodeAddressPoolExhausted, n.pools[k].st.name)) {
+			return
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package place
 
 import (
 	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -14,6 +16,7 @@ type Details struct {
 	Limit   int       // tasks of the job on one node; 0: no limit
 	Lacks   []Lack    // by resource in the fixed order
 	Ports   []Holders // in the fixed order
+	Pools   []PoolUse // in the fixed order
 	Nearest NodeReasons
 	Found   bool   // whether there is a nearest node
 	Exceeds string // the resource of which more is wanted than any present node has; "": none
@@ -34,6 +37,14 @@ type Holders struct {
 	Tasks []cluster.TaskID
 }
 
+// PoolUse is how much of a pool is held, and by whom. Total is 0 if there is no such pool.
+type PoolUse struct {
+	Pool        string
+	Want        int64
+	Used, Total int64
+	Holders     []cluster.TaskID // in the order of their addresses
+}
+
 // Describe computes the details of a stalled group.
 func Describe(c Cluster, g Group) Details {
 	v := newView(&c, g.Job)
@@ -48,6 +59,10 @@ func Describe(c Cluster, g Group) Details {
 		v.fill(i, &st)
 		r := n.first(i, &st)
 		if r.stage < stageFilter || r.stage == stageLimit || r.pending {
+			continue
+		}
+		if r.stage == stagePool {
+			out.pool(&n.pools[r.sort])
 			continue
 		}
 		full := n.amounts(i, &st, r)
@@ -98,6 +113,22 @@ func (d *Details) held(r Reason) {
 	d.Ports[k].Tasks = append(d.Ports[k].Tasks, r.Holder)
 }
 
+// pool adds a pool that has too few addresses left, once.
+func (d *Details) pool(p *poolNeed) {
+	if slices.ContainsFunc(d.Pools, func(u PoolUse) bool { return u.Pool == p.st.name }) {
+		return
+	}
+	use := PoolUse{Pool: p.st.name, Want: p.count}
+	if pool := p.st.pool; pool != nil {
+		use.Total = pool.Total()
+		use.Used = use.Total - max(0, p.st.left)
+		for _, a := range slices.SortedFunc(maps.Keys(pool.Taken), netip.Addr.Compare) {
+			use.Holders = append(use.Holders, pool.Taken[a])
+		}
+	}
+	d.Pools = append(d.Pools, use)
+}
+
 // fewTexts is how many things of one kind a sentence names before it counts the others.
 const fewTexts = 3
 
@@ -123,7 +154,7 @@ func clears(nearest NodeReasons, refusals []Reason, limited bool) string {
 	if len(meets) > 0 {
 		joins = append(joins, "a node joins that meets "+strings.Join(meets[:min(len(meets), fewTexts)], " and "))
 	}
-	if len(joins) == 0 && len(refusals) == 0 && !nearest.Reasons[0].kind.pending {
+	if len(joins) == 0 && len(refusals) == 0 && !nearest.Reasons[0].kind.pending && nearest.Reasons[0].kind.stage != stagePool {
 		joins = append(joins, "a node with room for it joins")
 	}
 	for _, text := range joins[:min(len(joins), fewTexts)] {
@@ -169,6 +200,11 @@ func (r *Reason) clears(n *need, st *state) string {
 		return "port " + r.Detail + " is freed on " + name
 	case stageLimit:
 		return "a task of " + n.g.Job + " leaves " + name
+	case stagePool:
+		if r.Has == 0 {
+			return "pool " + r.Detail + " is configured"
+		}
+		return "an address of pool " + r.Detail + " is freed"
 	}
 	return ""
 }
@@ -240,6 +276,8 @@ func (d *Details) phrase(e *cluster.Exclusion) string {
 			return plural(n, "has", "have") + fmt.Sprintf(" %d tasks of %s already", d.Limit, d.Job)
 		}
 		return plural(n, "has", "have") + " a task of " + orElse(d.Job, "the job") + " already"
+	case cluster.CodeAddressPoolExhausted:
+		return plural(n, "finds", "find") + d.poolText(e.Detail)
 	}
 	return fmt.Sprintf("%d %s", n, joinNonEmpty(" ", string(e.Code), e.Detail))
 }
@@ -258,17 +296,37 @@ func (d *Details) holdersText(port string) string {
 		if h.Port != port {
 			continue
 		}
-		var names []string
-		for _, id := range h.Tasks[:min(len(h.Tasks), fewTexts)] {
-			names = append(names, shortID(id))
-		}
-		out := " by " + strings.Join(names, ", ")
-		if more := len(h.Tasks) - len(names); more > 0 {
-			out += " and " + plural(more, "other", "others")
-		}
-		return out
+		return byWhom(h.Tasks)
 	}
 	return ""
+}
+
+// byWhom names the first of those who hold something.
+func byWhom(tasks []cluster.TaskID) string {
+	var names []string
+	for _, id := range tasks[:min(len(tasks), fewTexts)] {
+		names = append(names, shortID(id))
+	}
+	out := " by " + strings.Join(names, ", ")
+	if more := len(tasks) - len(names); more > 0 {
+		out += " and " + plural(more, "other", "others")
+	}
+	return out
+}
+
+func (d *Details) poolText(pool string) string {
+	for _, u := range d.Pools {
+		switch {
+		case u.Pool != pool:
+		case u.Total == 0:
+			return " no pool " + pool
+		case len(u.Holders) == 0:
+			return fmt.Sprintf(" too few addresses in pool %s (want %d, %d of %d used)", pool, u.Want, u.Used, u.Total)
+		default:
+			return fmt.Sprintf(" too few addresses in pool %s (want %d, %d of %d used%s)", pool, u.Want, u.Used, u.Total, ","+byWhom(u.Holders))
+		}
+	}
+	return " too few addresses in pool " + pool
 }
 
 // shortID returns JOB/SLOT of a task, which is what people know it by.

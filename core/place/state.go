@@ -13,7 +13,9 @@ import (
 type view struct {
 	c      *Cluster
 	states []state
-	claims map[int][]int    // node → numbers of its claims, ascending
+	claims map[int][]int // node → numbers of its claims, ascending
+	pools  []*poolState
+	lifted map[int]bool     // claims that keep no address any more
 	jobs   map[string]int32 // jobs whose tasks are counted node by node beyond Node.PerJob
 }
 
@@ -65,6 +67,7 @@ func (v *view) count(job string) {
 // need prepares g, knowing which jobs the view counts.
 func (v *view) need(g *Group) *need {
 	n := newNeed(g)
+	n.pools = v.poolNeeds(&g.Reserve)
 	if id, ok := v.jobs[g.Job]; ok {
 		n.job = id
 	}

@@ -42,6 +42,12 @@ func (r *Reason) Text() string {
 		}
 		return fmt.Sprintf("has %d tasks of the job already", r.Has)
 	}
+	if r.kind.stage == stagePool {
+		if r.Has == 0 {
+			return "finds no pool " + r.Detail
+		}
+		return fmt.Sprintf("finds too few addresses in pool %s (want %d, free %d of %d)", r.Detail, r.Want, r.Free, r.Has)
+	}
 	return joinNonEmpty(" ", string(r.Code), r.Detail)
 }
 

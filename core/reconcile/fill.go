@@ -303,7 +303,9 @@ func (d *decision) create(s *slot, why string, after *task) {
 	t := &cluster.Task{
 		ID: cluster.NewTaskID(s.Job, s.Key, d.rev), Job: s.Job, Slot: s.Key, JobVersion: s.Version, SpecVersion: s.SpecVersion,
 		Created: d.now, CreatedRev: d.rev, Why: why, Nodes: s.Nodes,
-		Reserve:   cluster.Reserve{Resources: v.Spec.Task.Resources, Ports: v.Spec.Task.Ports, MaxPerNode: v.Spec.MaxPerNode},
+		Reserve: cluster.Reserve{
+			Resources: v.Spec.Task.Resources, Ports: v.Spec.Task.Ports, Addresses: v.Spec.Task.Addresses, MaxPerNode: v.Spec.MaxPerNode,
+		},
 		Desired:   cluster.Desired{State: want, By: cluster.SourceCore, Since: d.now, Grace: -1},
 		Condition: cluster.Condition{State: cluster.OK},
 	}

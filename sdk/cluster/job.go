@@ -180,6 +180,7 @@ type TaskSpec struct {
 	Config    map[string]string // for the driver
 	Resources Resources
 	Ports     []Port
+	Addresses []Address
 	Stop      StopSpec
 	Health    *HealthSpec // nil: running is healthy
 }
@@ -188,6 +189,12 @@ type TaskSpec struct {
 type Port struct {
 	Name   string
 	Static uint16 // 0: any free one
+}
+
+// Address is an address that a task needs of a pool of the server's configuration.
+type Address struct {
+	Name string
+	Pool string
 }
 
 // StopSpec says how a task is stopped.

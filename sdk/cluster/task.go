@@ -137,6 +137,7 @@ type Task struct {
 type Reserve struct {
 	Resources  Resources
 	Ports      []Port
+	Addresses  []Address
 	MaxPerNode int // of the same job; 0: no limit
 }
 
@@ -151,10 +152,11 @@ type Desired struct {
 
 // Placement is where a task was put. It is written once.
 type Placement struct {
-	Node  NodeID
-	Since Time
-	Ports []PortGrant
-	Among Among
+	Node      NodeID
+	Since     Time
+	Ports     []PortGrant
+	Addresses []AddressGrant
+	Among     Among
 }
 
 // Among is what a node was chosen from, for the record.
@@ -163,6 +165,13 @@ type Among struct {
 	Allowed int // of them: ready, active, and allowed by the filters and the slot
 	Rank    int // sum of the plugins' ranks of the chosen node
 	Beside  int // tasks of the same job on it already
+}
+
+// AddressGrant is an address of a pool that was given to a task.
+type AddressGrant struct {
+	Name    string
+	Pool    string
+	Address string
 }
 
 // PortGrant is a port of the node that was given to a task.

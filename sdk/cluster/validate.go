@@ -17,6 +17,7 @@ const (
 	MaxSettings   = 64 << 10 // bytes of one plugin's settings
 	MaxEnv        = 1000
 	MaxTaskPorts  = 64
+	MaxAddresses  = 16
 	MaxTaskUnits  = 64
 	MaxHistory    = 1000
 	MaxSpreads    = 16

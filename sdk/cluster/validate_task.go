@@ -28,6 +28,7 @@ func (c *checker) task(t *TaskSpec) {
 	c.size(t)
 	c.resources(t.Resources)
 	c.ports(t.Ports)
+	c.addresses(t.Addresses)
 	word(c, "task.stop.signal", t.Stop.Signal, StopSignals()...)
 	c.notNegative("task.stop.grace", t.Stop.Grace)
 	if t.Health != nil {
@@ -124,6 +125,22 @@ func (c *checker) ports(ports []Port) {
 			c.add(at+".static", "Port number given twice", "The port %q has the number %d already.", other, p.Static)
 		}
 		numbers[p.Static] = p.Name
+	}
+}
+
+func (c *checker) addresses(addresses []Address) {
+	if len(addresses) > MaxAddresses {
+		c.add("task.address", "Too many addresses", "There are %d; the limit is %d.", len(addresses), MaxAddresses)
+	}
+	names := make(map[string]bool, len(addresses))
+	for _, a := range addresses {
+		at := keyed("task.address", a.Name)
+		c.name(at, a.Name, "Invalid address name", ValidatePortName)
+		c.name(at+".pool", a.Pool, "Invalid pool name", ValidateName)
+		if names[a.Name] {
+			c.add(at, "Address given twice", "Each address of a task has a name of its own.")
+		}
+		names[a.Name] = true
 	}
 }
 

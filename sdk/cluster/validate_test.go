@@ -96,6 +96,8 @@ func TestValidate(t *testing.T) {
 		{"huge count", func(s *JobSpec) { s.Count = 1_000_001 }, `count: Number out of range|1000001`},
 		{"count of a global job", func(s *JobSpec) { s.Type = TypeGlobal }, `count: A global job has no count|every eligible node`},
 		{"parallelism", func(s *JobSpec) { s.Type, s.Parallelism = TypeBatch, -1 }, `parallelism: Negative number|-1`},
+		{"address without a pool", func(s *JobSpec) { s.Task.Addresses = []Address{{Name: "eth0"}} }, `task.address["eth0"].pool: Invalid pool name|It is empty`},
+		{"address twice", func(s *JobSpec) { s.Task.Addresses = []Address{{"a", "lan"}, {"a", "wan"}} }, `task.address["a"]: Address given twice|`},
 		{"parallelism of a replicated job", func(s *JobSpec) { s.Parallelism = 2 }, `parallelism: A replicated job has no parallelism|use type = "batch"`},
 		{"priority", func(s *JobSpec) { s.Priority = 101 }, `priority: Number out of range|between 0 and 100`},
 		{"label key", func(s *JobSpec) { s.Labels = map[string]string{"a b": "x"} }, `labels["a b"]: Invalid label key|' '`},

@@ -49,6 +49,24 @@ func PortFromProto(p *setpointv1.Port) (cluster.Port, error) {
 	return cluster.Port{Name: p.GetName(), Static: n}, nil
 }
 
+func addressToProto(a cluster.Address) *setpointv1.Address {
+	return &setpointv1.Address{Name: a.Name, Pool: a.Pool}
+}
+
+func addressFromProto(p *setpointv1.Address) cluster.Address {
+	return cluster.Address{Name: p.GetName(), Pool: p.GetPool()}
+}
+
+// AddressGrantToProto returns the message of g.
+func AddressGrantToProto(g cluster.AddressGrant) *setpointv1.AddressGrant {
+	return &setpointv1.AddressGrant{Name: g.Name, Pool: g.Pool, Address: g.Address}
+}
+
+// AddressGrantFromProto returns the grant that p says.
+func AddressGrantFromProto(p *setpointv1.AddressGrant) cluster.AddressGrant {
+	return cluster.AddressGrant{Name: p.GetName(), Pool: p.GetPool(), Address: p.GetAddress()}
+}
+
 // PortGrantToProto returns the message of g.
 func PortGrantToProto(g cluster.PortGrant) *setpointv1.PortGrant {
 	return &setpointv1.PortGrant{Name: g.Name, Number: uint32(g.Number)}

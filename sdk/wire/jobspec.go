@@ -93,6 +93,7 @@ func TaskSpecToProto(s *cluster.TaskSpec) *setpointv1.TaskSpec {
 		Config:    mapOrNil(s.Config),
 		Resources: ResourcesToProto(s.Resources),
 		Ports:     each(s.Ports, PortToProto),
+		Addresses: each(s.Addresses, addressToProto),
 		Stop:      &setpointv1.StopSpec{Signal: s.Stop.Signal, GraceNs: int64(s.Stop.Grace)},
 		Health:    HealthSpecToProto(s.Health),
 	}
@@ -113,6 +114,7 @@ func TaskSpecFromProto(p *setpointv1.TaskSpec) (cluster.TaskSpec, error) {
 		Config:    mapOrNil(p.GetConfig()),
 		Resources: ResourcesFromProto(p.GetResources()),
 		Ports:     ports,
+		Addresses: each(p.GetAddresses(), addressFromProto),
 		Stop:      cluster.StopSpec{Signal: p.GetStop().GetSignal(), Grace: duration(p.GetStop().GetGraceNs())},
 		Health:    HealthSpecFromProto(p.GetHealth()),
 	}, nil

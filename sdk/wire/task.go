@@ -67,7 +67,10 @@ func TaskFromProto(p *setpointv1.Task) (*cluster.Task, error) {
 
 // ReserveToProto returns the message of r.
 func ReserveToProto(r cluster.Reserve) *setpointv1.Reserve {
-	return &setpointv1.Reserve{Resources: ResourcesToProto(r.Resources), Ports: each(r.Ports, PortToProto), MaxPerNode: int64(r.MaxPerNode)}
+	return &setpointv1.Reserve{
+		Resources: ResourcesToProto(r.Resources), Ports: each(r.Ports, PortToProto), Addresses: each(r.Addresses, addressToProto),
+		MaxPerNode: int64(r.MaxPerNode),
+	}
 }
 
 // ReserveFromProto returns what p says a task takes, or an error that wraps ErrRange if a port number in it is none.
@@ -76,7 +79,10 @@ func ReserveFromProto(p *setpointv1.Reserve) (cluster.Reserve, error) {
 	if err != nil {
 		return cluster.Reserve{}, err
 	}
-	return cluster.Reserve{Resources: ResourcesFromProto(p.GetResources()), Ports: ports, MaxPerNode: int(p.GetMaxPerNode())}, nil
+	return cluster.Reserve{
+		Resources: ResourcesFromProto(p.GetResources()), Ports: ports, Addresses: each(p.GetAddresses(), addressFromProto),
+		MaxPerNode: int(p.GetMaxPerNode()),
+	}, nil
 }
 
 // DesiredToProto returns the message of d.
@@ -101,7 +107,8 @@ func DesiredFromProto(p *setpointv1.Desired) (cluster.Desired, error) {
 // PlacementToProto returns the message of pl.
 func PlacementToProto(pl cluster.Placement) *setpointv1.Placement {
 	return &setpointv1.Placement{
-		Node: string(pl.Node), Since: TimeToProto(pl.Since), Ports: each(pl.Ports, PortGrantToProto), Among: amongToProto(pl.Among),
+		Node: string(pl.Node), Since: TimeToProto(pl.Since), Ports: each(pl.Ports, PortGrantToProto),
+		Addresses: each(pl.Addresses, AddressGrantToProto), Among: amongToProto(pl.Among),
 	}
 }
 
@@ -120,7 +127,7 @@ func PlacementFromProto(p *setpointv1.Placement) (cluster.Placement, error) {
 	}
 	a := p.GetAmong()
 	return cluster.Placement{
-		Node: cluster.NodeID(p.GetNode()), Since: TimeFromProto(p.GetSince()), Ports: ports,
+		Node: cluster.NodeID(p.GetNode()), Since: TimeFromProto(p.GetSince()), Ports: ports, Addresses: each(p.GetAddresses(), AddressGrantFromProto),
 		Among: cluster.Among{Nodes: int(a.GetNodes()), Allowed: int(a.GetAllowed()), Rank: int(a.GetRank()), Beside: int(a.GetBeside())},
 	}, nil
 }

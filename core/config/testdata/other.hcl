@@ -37,6 +37,9 @@ placement {
 limits {
   turn_changes = 777
 }
+pool "lan" {
+  cidr = "10.1.0.0/24"
+}
 plugin "drain" {
   config {
     a = 1

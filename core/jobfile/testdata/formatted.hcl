@@ -49,6 +49,10 @@ job "web" {
     port "admin" {
     }
 
+    address "eth0" {
+      pool = "lan"
+    }
+
     stop {
       signal = "INT"
       grace  = "1m30s"

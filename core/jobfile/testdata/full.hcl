@@ -30,6 +30,9 @@ job "web" {
       static = 8080
     }
     port "admin" {}
+    address "eth0" {
+      pool = "lan"
+    }
     stop {
       signal = "SIGINT"
       grace  = "1m30s"

@@ -85,6 +85,15 @@ func pluginNames(cfg *config.Config) []string {
 	return out
 }
 
+// pools returns the ranges of addresses that the engine gives to tasks.
+func pools(cfg *config.Config) []engine.Pool {
+	var out []engine.Pool
+	for _, p := range cfg.Pools {
+		out = append(out, engine.Pool(p))
+	}
+	return out
+}
+
 // hostPlugins returns the plugins that are to run, as the host takes them.
 func hostPlugins(cfg *config.Config) []pluginhost.Plugin {
 	var out []pluginhost.Plugin

@@ -100,7 +100,8 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	s.commits = &committer{journal: store.Journal{Backend: s.backend}, log: log.Named("store"), stop: s.stopping, retry: retryAfter}
 	s.engine = engine.New(engine.Config{
 		ClusterID: state.ClusterID, Plugins: pluginNames(cfg), Heartbeat: cfg.Heartbeat.Interval, Silent: cfg.Heartbeat.Silent, Down: cfg.Heartbeat.Grace,
-		ReplaceEvery: cfg.Replace.NodesPer, Strategy: cfg.Placement.Strategy, MaxChanges: min(cfg.Limits.TurnChanges, s.backend.Limits().Changes*2/5),
+		ReplaceEvery: cfg.Replace.NodesPer, Pools: pools(cfg), Strategy: cfg.Placement.Strategy,
+		MaxChanges: min(cfg.Limits.TurnChanges, s.backend.Limits().Changes*2/5),
 	}, state, s.clock.Now())
 	if err := s.record(); err != nil {
 		return err

@@ -62,6 +62,13 @@ type Port struct {
 	Number uint32 `json:"number"`
 }
 
+// Address is an address of a pool that was given to a task.
+type Address struct {
+	Name    string `json:"name"`
+	Pool    string `json:"pool"`
+	Address string `json:"address"`
+}
+
 func ports(in []*apiv1.Port) []Port {
 	return each(in, func(p *apiv1.Port) Port { return Port{Name: p.GetName(), Number: p.GetNumber()} })
 }

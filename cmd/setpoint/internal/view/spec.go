@@ -52,8 +52,15 @@ type TaskSpec struct {
 	Config    map[string]string `json:"config"`
 	Resources Resources         `json:"resources"`
 	Ports     []SpecPort        `json:"port"`
+	Addresses []SpecAddress     `json:"address"`
 	Stop      StopSpec          `json:"stop"`
 	Health    *HealthSpec       `json:"health"`
+}
+
+// SpecAddress is an address that a task needs of a pool.
+type SpecAddress struct {
+	Name string `json:"name"`
+	Pool string `json:"pool"`
 }
 
 // SpecPort is a port that a task needs.
@@ -150,6 +157,9 @@ func ofTaskSpec(t *setpointv1.TaskSpec) TaskSpec {
 		Resources: resources(t.GetResources()),
 		Ports: each(t.GetPorts(), func(p *setpointv1.Port) SpecPort {
 			return SpecPort{Name: p.GetName(), Static: p.GetStatic()}
+		}),
+		Addresses: each(t.GetAddresses(), func(a *setpointv1.Address) SpecAddress {
+			return SpecAddress{Name: a.GetName(), Pool: a.GetPool()}
 		}),
 		Stop: StopSpec{Signal: t.GetStop().GetSignal(), Grace: nanoseconds(t.GetStop().GetGraceNs())},
 	}

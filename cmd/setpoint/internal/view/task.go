@@ -20,6 +20,7 @@ type Task struct {
 	Why        string      `json:"why"`
 	Placed     Moment      `json:"placed"`
 	Ports      []Port      `json:"ports"`
+	Addresses  []Address   `json:"addresses"`
 	Spec       *TaskSpec   `json:"spec,omitempty"`
 }
 
@@ -73,6 +74,9 @@ func OfTask(t *apiv1.Task) Task {
 		Condition: Condition{State: c.GetState(), Since: moment(c.GetSince()), Reason: c.GetReason()},
 		Stalls:    each(t.GetStalls(), taskStall),
 		Phase:     t.GetPhase(), Dead: t.GetDead(), Created: moment(t.GetCreated()), Why: t.GetWhy(), Placed: moment(t.GetPlaced()), Ports: ports(t.GetPorts()),
+		Addresses: each(t.GetAddresses(), func(g *apiv1.Address) Address {
+			return Address{Name: g.GetName(), Pool: g.GetPool(), Address: g.GetAddress()}
+		}),
 	}
 	if t.GetSpec() != nil {
 		spec := ofTaskSpec(t.GetSpec())

@@ -96,12 +96,13 @@ func TestTask(t *testing.T) {
 		Observed:  &apiv1.Observed{State: "failed", Message: "started", Err: "exit", ExitCode: 3, At: at},
 		Condition: &apiv1.Condition{State: "ok"},
 		Ports:     []*apiv1.Port{{Name: "http", Number: 8080}},
+		Addresses: []*apiv1.Address{{Name: "eth0", Pool: "lan", Address: "10.1.0.1"}},
 	}))
 	want := `{"id":"web/1/5","job":"web","job_version":2,"slot":"1","node":"n1","node_id":"abc",` +
 		`"desired":{"state":"running","reason":"wanted","by":"core","since":"2026-03-01T12:00:00.0000005Z","grace":"1m30s"},` +
 		`"observed":{"state":"failed","message":"started","err":"exit","exit_code":3,"healthy":false,"at":"2026-03-01T12:00:00.0000005Z"},` +
 		`"condition":{"state":"ok","since":null,"reason":""},"stalls":[],"phase":"failed","dead":true,"created":"2026-03-01T12:00:00.0000005Z",` +
-		`"why":"restart","placed":null,"ports":[{"name":"http","number":8080}]}`
+		`"why":"restart","placed":null,"ports":[{"name":"http","number":8080}],"addresses":[{"name":"eth0","pool":"lan","address":"10.1.0.1"}]}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -1113,6 +1113,7 @@ type Assignment struct {
 	Spec          *v1.TaskSpec           `protobuf:"bytes,7,opt,name=spec,proto3" json:"spec,omitempty"`                       // absent unless the task is to run
 	Ports         []*v1.PortGrant        `protobuf:"bytes,8,rep,name=ports,proto3" json:"ports,omitempty"`
 	Start         bool                   `protobuf:"varint,9,opt,name=start,proto3" json:"start,omitempty"` // may be started: absent on nodes that are not active
+	Addresses     []*v1.AddressGrant     `protobuf:"bytes,10,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1208,6 +1209,13 @@ func (x *Assignment) GetStart() bool {
 		return x.Start
 	}
 	return false
+}
+
+func (x *Assignment) GetAddresses() []*v1.AddressGrant {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
 }
 
 type ReportAck struct {
@@ -1574,7 +1582,7 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\x04full\x18\x03 \x01(\bR\x04full\x12\x12\n" +
 	"\x04more\x18\x04 \x01(\bR\x04more\x125\n" +
 	"\x06upsert\x18\x05 \x03(\v2\x1d.setpoint.agent.v1.AssignmentR\x06upsert\x12\x16\n" +
-	"\x06remove\x18\x06 \x03(\tR\x06remove\"\x86\x02\n" +
+	"\x06remove\x18\x06 \x03(\tR\x06remove\"\xbf\x02\n" +
 	"\n" +
 	"Assignment\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x10\n" +
@@ -1585,7 +1593,9 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\bobserved\x18\x06 \x01(\rR\bobserved\x12)\n" +
 	"\x04spec\x18\a \x01(\v2\x15.setpoint.v1.TaskSpecR\x04spec\x12,\n" +
 	"\x05ports\x18\b \x03(\v2\x16.setpoint.v1.PortGrantR\x05ports\x12\x14\n" +
-	"\x05start\x18\t \x01(\bR\x05start\"#\n" +
+	"\x05start\x18\t \x01(\bR\x05start\x127\n" +
+	"\taddresses\x18\n" +
+	" \x03(\v2\x19.setpoint.v1.AddressGrantR\taddresses\"#\n" +
 	"\tReportAck\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"\x1f\n" +
 	"\x05Leave\x12\x16\n" +
@@ -1647,6 +1657,7 @@ var file_setpoint_agent_v1_agent_proto_goTypes = []any{
 	(*v1.NodeDescription)(nil), // 21: setpoint.v1.NodeDescription
 	(*v1.TaskSpec)(nil),        // 22: setpoint.v1.TaskSpec
 	(*v1.PortGrant)(nil),       // 23: setpoint.v1.PortGrant
+	(*v1.AddressGrant)(nil),    // 24: setpoint.v1.AddressGrant
 }
 var file_setpoint_agent_v1_agent_proto_depIdxs = []int32{
 	20, // 0: setpoint.agent.v1.JoinRequest.labels:type_name -> setpoint.agent.v1.JoinRequest.LabelsEntry
@@ -1670,17 +1681,18 @@ var file_setpoint_agent_v1_agent_proto_depIdxs = []int32{
 	14, // 18: setpoint.agent.v1.Assignments.upsert:type_name -> setpoint.agent.v1.Assignment
 	22, // 19: setpoint.agent.v1.Assignment.spec:type_name -> setpoint.v1.TaskSpec
 	23, // 20: setpoint.agent.v1.Assignment.ports:type_name -> setpoint.v1.PortGrant
-	0,  // 21: setpoint.agent.v1.AgentService.Join:input_type -> setpoint.agent.v1.JoinRequest
-	2,  // 22: setpoint.agent.v1.AgentService.Renew:input_type -> setpoint.agent.v1.RenewRequest
-	4,  // 23: setpoint.agent.v1.AgentService.Session:input_type -> setpoint.agent.v1.FromAgent
-	1,  // 24: setpoint.agent.v1.AgentService.Join:output_type -> setpoint.agent.v1.JoinResponse
-	3,  // 25: setpoint.agent.v1.AgentService.Renew:output_type -> setpoint.agent.v1.RenewResponse
-	11, // 26: setpoint.agent.v1.AgentService.Session:output_type -> setpoint.agent.v1.FromServer
-	24, // [24:27] is the sub-list for method output_type
-	21, // [21:24] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	24, // 21: setpoint.agent.v1.Assignment.addresses:type_name -> setpoint.v1.AddressGrant
+	0,  // 22: setpoint.agent.v1.AgentService.Join:input_type -> setpoint.agent.v1.JoinRequest
+	2,  // 23: setpoint.agent.v1.AgentService.Renew:input_type -> setpoint.agent.v1.RenewRequest
+	4,  // 24: setpoint.agent.v1.AgentService.Session:input_type -> setpoint.agent.v1.FromAgent
+	1,  // 25: setpoint.agent.v1.AgentService.Join:output_type -> setpoint.agent.v1.JoinResponse
+	3,  // 26: setpoint.agent.v1.AgentService.Renew:output_type -> setpoint.agent.v1.RenewResponse
+	11, // 27: setpoint.agent.v1.AgentService.Session:output_type -> setpoint.agent.v1.FromServer
+	25, // [25:28] is the sub-list for method output_type
+	22, // [22:25] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_agent_v1_agent_proto_init() }

@@ -43,8 +43,9 @@ type Task struct {
 	Why           string                 `protobuf:"bytes,13,opt,name=why,proto3" json:"why,omitempty"` // what it was made for: new slot, restart, update, …
 	Placed        *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=placed,proto3" json:"placed,omitempty"`
 	Ports         []*Port                `protobuf:"bytes,15,rep,name=ports,proto3" json:"ports,omitempty"`
-	Dead          bool                   `protobuf:"varint,16,opt,name=dead,proto3" json:"dead,omitempty"` // has ended for good
-	Spec          *v1.TaskSpec           `protobuf:"bytes,17,opt,name=spec,proto3" json:"spec,omitempty"`  // GetTask only; absent if the job has forgotten that version
+	Dead          bool                   `protobuf:"varint,16,opt,name=dead,proto3" json:"dead,omitempty"`          // has ended for good
+	Spec          *v1.TaskSpec           `protobuf:"bytes,17,opt,name=spec,proto3" json:"spec,omitempty"`           // GetTask only; absent if the job has forgotten that version
+	Addresses     []*Address             `protobuf:"bytes,18,rep,name=addresses,proto3" json:"addresses,omitempty"` // granted, of pools
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -194,6 +195,13 @@ func (x *Task) GetDead() bool {
 func (x *Task) GetSpec() *v1.TaskSpec {
 	if x != nil {
 		return x.Spec
+	}
+	return nil
+}
+
+func (x *Task) GetAddresses() []*Address {
+	if x != nil {
+		return x.Addresses
 	}
 	return nil
 }
@@ -418,6 +426,66 @@ func (x *Condition) GetReason() string {
 	return ""
 }
 
+type Address struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Pool          string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Address) Reset() {
+	*x = Address{}
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Address) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Address) ProtoMessage() {}
+
+func (x *Address) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Address.ProtoReflect.Descriptor instead.
+func (*Address) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Address) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Address) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Address) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 type Port struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -428,7 +496,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[4]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +508,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[4]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +521,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{4}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Port) GetName() string {
@@ -492,7 +560,7 @@ type Stall struct {
 
 func (x *Stall) Reset() {
 	*x = Stall{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[5]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +572,7 @@ func (x *Stall) String() string {
 func (*Stall) ProtoMessage() {}
 
 func (x *Stall) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[5]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +585,7 @@ func (x *Stall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stall.ProtoReflect.Descriptor instead.
 func (*Stall) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{5}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Stall) GetSubject() *Subject {
@@ -628,7 +696,7 @@ type Subject struct {
 
 func (x *Subject) Reset() {
 	*x = Subject{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[6]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +708,7 @@ func (x *Subject) String() string {
 func (*Subject) ProtoMessage() {}
 
 func (x *Subject) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[6]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +721,7 @@ func (x *Subject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subject.ProtoReflect.Descriptor instead.
 func (*Subject) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{6}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Subject) GetKind() string {
@@ -680,7 +748,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[7]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -692,7 +760,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[7]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -705,7 +773,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{7}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Facts) GetNodes() int64 {
@@ -735,7 +803,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[8]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +815,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[8]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +828,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{8}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Exclusion) GetSource() string {
@@ -822,7 +890,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[9]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +902,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[9]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +915,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{9}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Node) GetId() string {
@@ -975,7 +1043,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[10]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -987,7 +1055,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[10]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1000,7 +1068,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{10}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Drain) GetState() string {
@@ -1061,7 +1129,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[11]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1141,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[11]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1154,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{11}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Job) GetName() string {
@@ -1206,7 +1274,7 @@ type Rebalance struct {
 
 func (x *Rebalance) Reset() {
 	*x = Rebalance{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1286,7 @@ func (x *Rebalance) String() string {
 func (*Rebalance) ProtoMessage() {}
 
 func (x *Rebalance) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1299,7 @@ func (x *Rebalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rebalance.ProtoReflect.Descriptor instead.
 func (*Rebalance) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{12}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Rebalance) GetActive() bool {
@@ -1276,7 +1344,7 @@ type JobCounts struct {
 
 func (x *JobCounts) Reset() {
 	*x = JobCounts{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1356,7 @@ func (x *JobCounts) String() string {
 func (*JobCounts) ProtoMessage() {}
 
 func (x *JobCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1369,7 @@ func (x *JobCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobCounts.ProtoReflect.Descriptor instead.
 func (*JobCounts) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{13}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobCounts) GetWanted() int64 {
@@ -1414,7 +1482,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1494,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1507,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{14}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Update) GetState() string {
@@ -1542,7 +1610,7 @@ type Slot struct {
 
 func (x *Slot) Reset() {
 	*x = Slot{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +1622,7 @@ func (x *Slot) String() string {
 func (*Slot) ProtoMessage() {}
 
 func (x *Slot) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +1635,7 @@ func (x *Slot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slot.ProtoReflect.Descriptor instead.
 func (*Slot) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{15}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Slot) GetKey() string {
@@ -1688,7 +1756,7 @@ type JobVersion struct {
 
 func (x *JobVersion) Reset() {
 	*x = JobVersion{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +1768,7 @@ func (x *JobVersion) String() string {
 func (*JobVersion) ProtoMessage() {}
 
 func (x *JobVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +1781,7 @@ func (x *JobVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobVersion.ProtoReflect.Descriptor instead.
 func (*JobVersion) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{16}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobVersion) GetVersion() uint64 {
@@ -1769,7 +1837,7 @@ type Plugin struct {
 
 func (x *Plugin) Reset() {
 	*x = Plugin{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1849,7 @@ func (x *Plugin) String() string {
 func (*Plugin) ProtoMessage() {}
 
 func (x *Plugin) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1862,7 @@ func (x *Plugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plugin.ProtoReflect.Descriptor instead.
 func (*Plugin) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{17}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Plugin) GetName() string {
@@ -1878,7 +1946,7 @@ type WhyNode struct {
 
 func (x *WhyNode) Reset() {
 	*x = WhyNode{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +1958,7 @@ func (x *WhyNode) String() string {
 func (*WhyNode) ProtoMessage() {}
 
 func (x *WhyNode) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +1971,7 @@ func (x *WhyNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyNode.ProtoReflect.Descriptor instead.
 func (*WhyNode) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WhyNode) GetNode() string {
@@ -1938,7 +2006,7 @@ type WhyReason struct {
 
 func (x *WhyReason) Reset() {
 	*x = WhyReason{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2018,7 @@ func (x *WhyReason) String() string {
 func (*WhyReason) ProtoMessage() {}
 
 func (x *WhyReason) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2031,7 @@ func (x *WhyReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyReason.ProtoReflect.Descriptor instead.
 func (*WhyReason) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{19}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WhyReason) GetSource() string {
@@ -2006,7 +2074,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2086,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2099,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{20}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Event) GetRevision() uint64 {
@@ -2123,7 +2191,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[21]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2203,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[21]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2216,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{21}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Token) GetId() string {
@@ -2183,7 +2251,7 @@ var File_setpoint_api_v1_views_proto protoreflect.FileDescriptor
 
 const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\n" +
-	"\x1bsetpoint/api/v1/views.proto\x12\x0fsetpoint.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19setpoint/v1/objects.proto\"\xdd\x04\n" +
+	"\x1bsetpoint/api/v1/views.proto\x12\x0fsetpoint.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19setpoint/v1/objects.proto\"\x95\x05\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1f\n" +
@@ -2203,7 +2271,8 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x06placed\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x06placed\x12+\n" +
 	"\x05ports\x18\x0f \x03(\v2\x15.setpoint.api.v1.PortR\x05ports\x12\x12\n" +
 	"\x04dead\x18\x10 \x01(\bR\x04dead\x12)\n" +
-	"\x04spec\x18\x11 \x01(\v2\x15.setpoint.v1.TaskSpecR\x04spec\"\xaa\x01\n" +
+	"\x04spec\x18\x11 \x01(\v2\x15.setpoint.v1.TaskSpecR\x04spec\x126\n" +
+	"\taddresses\x18\x12 \x03(\v2\x18.setpoint.api.v1.AddressR\taddresses\"\xaa\x01\n" +
 	"\aDesired\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +
@@ -2220,7 +2289,11 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\tCondition\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"2\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"K\n" +
+	"\aAddress\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"2\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\"\xb0\x03\n" +
@@ -2408,96 +2481,98 @@ func file_setpoint_api_v1_views_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_views_proto_rawDescData
 }
 
-var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*Task)(nil),                  // 0: setpoint.api.v1.Task
 	(*Desired)(nil),               // 1: setpoint.api.v1.Desired
 	(*Observed)(nil),              // 2: setpoint.api.v1.Observed
 	(*Condition)(nil),             // 3: setpoint.api.v1.Condition
-	(*Port)(nil),                  // 4: setpoint.api.v1.Port
-	(*Stall)(nil),                 // 5: setpoint.api.v1.Stall
-	(*Subject)(nil),               // 6: setpoint.api.v1.Subject
-	(*Facts)(nil),                 // 7: setpoint.api.v1.Facts
-	(*Exclusion)(nil),             // 8: setpoint.api.v1.Exclusion
-	(*Node)(nil),                  // 9: setpoint.api.v1.Node
-	(*Drain)(nil),                 // 10: setpoint.api.v1.Drain
-	(*Job)(nil),                   // 11: setpoint.api.v1.Job
-	(*Rebalance)(nil),             // 12: setpoint.api.v1.Rebalance
-	(*JobCounts)(nil),             // 13: setpoint.api.v1.JobCounts
-	(*Update)(nil),                // 14: setpoint.api.v1.Update
-	(*Slot)(nil),                  // 15: setpoint.api.v1.Slot
-	(*JobVersion)(nil),            // 16: setpoint.api.v1.JobVersion
-	(*Plugin)(nil),                // 17: setpoint.api.v1.Plugin
-	(*WhyNode)(nil),               // 18: setpoint.api.v1.WhyNode
-	(*WhyReason)(nil),             // 19: setpoint.api.v1.WhyReason
-	(*Event)(nil),                 // 20: setpoint.api.v1.Event
-	(*Token)(nil),                 // 21: setpoint.api.v1.Token
-	nil,                           // 22: setpoint.api.v1.Node.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 24: setpoint.v1.TaskSpec
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
-	(*v1.Resources)(nil),          // 26: setpoint.v1.Resources
-	(*v1.NodeDescription)(nil),    // 27: setpoint.v1.NodeDescription
-	(*v1.JobSpec)(nil),            // 28: setpoint.v1.JobSpec
+	(*Address)(nil),               // 4: setpoint.api.v1.Address
+	(*Port)(nil),                  // 5: setpoint.api.v1.Port
+	(*Stall)(nil),                 // 6: setpoint.api.v1.Stall
+	(*Subject)(nil),               // 7: setpoint.api.v1.Subject
+	(*Facts)(nil),                 // 8: setpoint.api.v1.Facts
+	(*Exclusion)(nil),             // 9: setpoint.api.v1.Exclusion
+	(*Node)(nil),                  // 10: setpoint.api.v1.Node
+	(*Drain)(nil),                 // 11: setpoint.api.v1.Drain
+	(*Job)(nil),                   // 12: setpoint.api.v1.Job
+	(*Rebalance)(nil),             // 13: setpoint.api.v1.Rebalance
+	(*JobCounts)(nil),             // 14: setpoint.api.v1.JobCounts
+	(*Update)(nil),                // 15: setpoint.api.v1.Update
+	(*Slot)(nil),                  // 16: setpoint.api.v1.Slot
+	(*JobVersion)(nil),            // 17: setpoint.api.v1.JobVersion
+	(*Plugin)(nil),                // 18: setpoint.api.v1.Plugin
+	(*WhyNode)(nil),               // 19: setpoint.api.v1.WhyNode
+	(*WhyReason)(nil),             // 20: setpoint.api.v1.WhyReason
+	(*Event)(nil),                 // 21: setpoint.api.v1.Event
+	(*Token)(nil),                 // 22: setpoint.api.v1.Token
+	nil,                           // 23: setpoint.api.v1.Node.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*v1.TaskSpec)(nil),           // 25: setpoint.v1.TaskSpec
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*v1.Resources)(nil),          // 27: setpoint.v1.Resources
+	(*v1.NodeDescription)(nil),    // 28: setpoint.v1.NodeDescription
+	(*v1.JobSpec)(nil),            // 29: setpoint.v1.JobSpec
 }
 var file_setpoint_api_v1_views_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.Task.desired:type_name -> setpoint.api.v1.Desired
 	2,  // 1: setpoint.api.v1.Task.observed:type_name -> setpoint.api.v1.Observed
 	3,  // 2: setpoint.api.v1.Task.condition:type_name -> setpoint.api.v1.Condition
-	5,  // 3: setpoint.api.v1.Task.stalls:type_name -> setpoint.api.v1.Stall
-	23, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
-	23, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
-	4,  // 6: setpoint.api.v1.Task.ports:type_name -> setpoint.api.v1.Port
-	24, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
-	23, // 8: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
-	25, // 9: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
-	23, // 10: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
-	23, // 11: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	6,  // 12: setpoint.api.v1.Stall.subject:type_name -> setpoint.api.v1.Subject
-	23, // 13: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
-	23, // 14: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
-	7,  // 15: setpoint.api.v1.Stall.facts:type_name -> setpoint.api.v1.Facts
-	8,  // 16: setpoint.api.v1.Facts.excluded:type_name -> setpoint.api.v1.Exclusion
-	23, // 17: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
-	22, // 18: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
-	26, // 19: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
-	26, // 20: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
-	26, // 21: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
-	4,  // 22: setpoint.api.v1.Node.ports:type_name -> setpoint.api.v1.Port
-	27, // 23: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
-	10, // 24: setpoint.api.v1.Node.drain:type_name -> setpoint.api.v1.Drain
-	23, // 25: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
-	5,  // 26: setpoint.api.v1.Node.stalls:type_name -> setpoint.api.v1.Stall
-	23, // 27: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
-	25, // 28: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
-	28, // 29: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
-	23, // 30: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
-	23, // 31: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
-	13, // 32: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
-	14, // 33: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
-	5,  // 34: setpoint.api.v1.Job.stalls:type_name -> setpoint.api.v1.Stall
-	15, // 35: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
-	16, // 36: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
-	12, // 37: setpoint.api.v1.Job.rebalance:type_name -> setpoint.api.v1.Rebalance
-	23, // 38: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
-	23, // 39: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
-	23, // 40: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
-	23, // 41: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
-	23, // 42: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
-	23, // 43: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
-	28, // 44: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	23, // 45: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
-	5,  // 46: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
-	19, // 47: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
-	23, // 48: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
-	6,  // 49: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
-	23, // 50: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
-	23, // 51: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	52, // [52:52] is the sub-list for method output_type
-	52, // [52:52] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	6,  // 3: setpoint.api.v1.Task.stalls:type_name -> setpoint.api.v1.Stall
+	24, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
+	24, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
+	5,  // 6: setpoint.api.v1.Task.ports:type_name -> setpoint.api.v1.Port
+	25, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
+	4,  // 8: setpoint.api.v1.Task.addresses:type_name -> setpoint.api.v1.Address
+	24, // 9: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
+	26, // 10: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
+	24, // 11: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
+	24, // 12: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	7,  // 13: setpoint.api.v1.Stall.subject:type_name -> setpoint.api.v1.Subject
+	24, // 14: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
+	24, // 15: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
+	8,  // 16: setpoint.api.v1.Stall.facts:type_name -> setpoint.api.v1.Facts
+	9,  // 17: setpoint.api.v1.Facts.excluded:type_name -> setpoint.api.v1.Exclusion
+	24, // 18: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
+	23, // 19: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
+	27, // 20: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
+	27, // 21: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
+	27, // 22: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
+	5,  // 23: setpoint.api.v1.Node.ports:type_name -> setpoint.api.v1.Port
+	28, // 24: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
+	11, // 25: setpoint.api.v1.Node.drain:type_name -> setpoint.api.v1.Drain
+	24, // 26: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
+	6,  // 27: setpoint.api.v1.Node.stalls:type_name -> setpoint.api.v1.Stall
+	24, // 28: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
+	26, // 29: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
+	29, // 30: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
+	24, // 31: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
+	24, // 32: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
+	14, // 33: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
+	15, // 34: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
+	6,  // 35: setpoint.api.v1.Job.stalls:type_name -> setpoint.api.v1.Stall
+	16, // 36: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
+	17, // 37: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
+	13, // 38: setpoint.api.v1.Job.rebalance:type_name -> setpoint.api.v1.Rebalance
+	24, // 39: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
+	24, // 40: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
+	24, // 41: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
+	24, // 42: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
+	24, // 43: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
+	24, // 44: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
+	29, // 45: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
+	24, // 46: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
+	6,  // 47: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
+	20, // 48: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
+	24, // 49: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
+	7,  // 50: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
+	24, // 51: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
+	24, // 52: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	53, // [53:53] is the sub-list for method output_type
+	53, // [53:53] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_views_proto_init() }
@@ -2511,7 +2586,7 @@ func file_setpoint_api_v1_views_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_views_proto_rawDesc), len(file_setpoint_api_v1_views_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

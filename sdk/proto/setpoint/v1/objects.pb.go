@@ -1381,6 +1381,7 @@ type TaskSpec struct {
 	Ports         []*Port                `protobuf:"bytes,8,rep,name=ports,proto3" json:"ports,omitempty"`
 	Stop          *StopSpec              `protobuf:"bytes,9,opt,name=stop,proto3" json:"stop,omitempty"`
 	Health        *HealthSpec            `protobuf:"bytes,10,opt,name=health,proto3" json:"health,omitempty"`
+	Addresses     []*Address             `protobuf:"bytes,11,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1485,6 +1486,13 @@ func (x *TaskSpec) GetHealth() *HealthSpec {
 	return nil
 }
 
+func (x *TaskSpec) GetAddresses() []*Address {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
 type Port struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1537,6 +1545,58 @@ func (x *Port) GetStatic() uint32 {
 	return 0
 }
 
+type Address struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Pool          string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Address) Reset() {
+	*x = Address{}
+	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Address) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Address) ProtoMessage() {}
+
+func (x *Address) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Address.ProtoReflect.Descriptor instead.
+func (*Address) Descriptor() ([]byte, []int) {
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Address) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Address) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
 type StopSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Signal        string                 `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
@@ -1547,7 +1607,7 @@ type StopSpec struct {
 
 func (x *StopSpec) Reset() {
 	*x = StopSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +1619,7 @@ func (x *StopSpec) String() string {
 func (*StopSpec) ProtoMessage() {}
 
 func (x *StopSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +1632,7 @@ func (x *StopSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopSpec.ProtoReflect.Descriptor instead.
 func (*StopSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StopSpec) GetSignal() string {
@@ -1604,7 +1664,7 @@ type HealthSpec struct {
 
 func (x *HealthSpec) Reset() {
 	*x = HealthSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +1676,7 @@ func (x *HealthSpec) String() string {
 func (*HealthSpec) ProtoMessage() {}
 
 func (x *HealthSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +1689,7 @@ func (x *HealthSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthSpec.ProtoReflect.Descriptor instead.
 func (*HealthSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{19}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HealthSpec) GetExec() []string {
@@ -1696,7 +1756,7 @@ type UpdateSpec struct {
 
 func (x *UpdateSpec) Reset() {
 	*x = UpdateSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1708,7 +1768,7 @@ func (x *UpdateSpec) String() string {
 func (*UpdateSpec) ProtoMessage() {}
 
 func (x *UpdateSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1721,7 +1781,7 @@ func (x *UpdateSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSpec.ProtoReflect.Descriptor instead.
 func (*UpdateSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{20}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpdateSpec) GetParallelism() int64 {
@@ -1786,7 +1846,7 @@ type RestartSpec struct {
 
 func (x *RestartSpec) Reset() {
 	*x = RestartSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1858,7 @@ func (x *RestartSpec) String() string {
 func (*RestartSpec) ProtoMessage() {}
 
 func (x *RestartSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1871,7 @@ func (x *RestartSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSpec.ProtoReflect.Descriptor instead.
 func (*RestartSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{21}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RestartSpec) GetCondition() string {
@@ -1870,7 +1930,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +1942,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +1955,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{22}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Update) GetState() string {
@@ -2022,7 +2082,7 @@ type Slot struct {
 
 func (x *Slot) Reset() {
 	*x = Slot{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2094,7 @@ func (x *Slot) String() string {
 func (*Slot) ProtoMessage() {}
 
 func (x *Slot) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2107,7 @@ func (x *Slot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slot.ProtoReflect.Descriptor instead.
 func (*Slot) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{23}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Slot) GetJob() string {
@@ -2248,7 +2308,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2320,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2333,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{24}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Task) GetId() string {
@@ -2386,13 +2446,14 @@ type Reserve struct {
 	Resources     *Resources             `protobuf:"bytes,1,opt,name=resources,proto3" json:"resources,omitempty"`
 	Ports         []*Port                `protobuf:"bytes,2,rep,name=ports,proto3" json:"ports,omitempty"`
 	MaxPerNode    int64                  `protobuf:"varint,3,opt,name=max_per_node,json=maxPerNode,proto3" json:"max_per_node,omitempty"`
+	Addresses     []*Address             `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reserve) Reset() {
 	*x = Reserve{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2404,7 +2465,7 @@ func (x *Reserve) String() string {
 func (*Reserve) ProtoMessage() {}
 
 func (x *Reserve) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2417,7 +2478,7 @@ func (x *Reserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reserve.ProtoReflect.Descriptor instead.
 func (*Reserve) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{25}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Reserve) GetResources() *Resources {
@@ -2441,6 +2502,13 @@ func (x *Reserve) GetMaxPerNode() int64 {
 	return 0
 }
 
+func (x *Reserve) GetAddresses() []*Address {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
 type Desired struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         uint32                 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -2454,7 +2522,7 @@ type Desired struct {
 
 func (x *Desired) Reset() {
 	*x = Desired{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2534,7 @@ func (x *Desired) String() string {
 func (*Desired) ProtoMessage() {}
 
 func (x *Desired) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2547,7 @@ func (x *Desired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Desired.ProtoReflect.Descriptor instead.
 func (*Desired) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{26}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Desired) GetState() uint32 {
@@ -2523,13 +2591,14 @@ type Placement struct {
 	Since         *Time                  `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
 	Ports         []*PortGrant           `protobuf:"bytes,3,rep,name=ports,proto3" json:"ports,omitempty"`
 	Among         *Among                 `protobuf:"bytes,8,opt,name=among,proto3" json:"among,omitempty"`
+	Addresses     []*AddressGrant        `protobuf:"bytes,9,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2610,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2623,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{27}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Placement) GetNode() string {
@@ -2585,6 +2654,13 @@ func (x *Placement) GetAmong() *Among {
 	return nil
 }
 
+func (x *Placement) GetAddresses() []*AddressGrant {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
 type Among struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nodes         int64                  `protobuf:"varint,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
@@ -2597,7 +2673,7 @@ type Among struct {
 
 func (x *Among) Reset() {
 	*x = Among{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2685,7 @@ func (x *Among) String() string {
 func (*Among) ProtoMessage() {}
 
 func (x *Among) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2698,7 @@ func (x *Among) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Among.ProtoReflect.Descriptor instead.
 func (*Among) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{28}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Among) GetNodes() int64 {
@@ -2653,6 +2729,66 @@ func (x *Among) GetBeside() int64 {
 	return 0
 }
 
+type AddressGrant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Pool          string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddressGrant) Reset() {
+	*x = AddressGrant{}
+	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddressGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddressGrant) ProtoMessage() {}
+
+func (x *AddressGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddressGrant.ProtoReflect.Descriptor instead.
+func (*AddressGrant) Descriptor() ([]byte, []int) {
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *AddressGrant) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AddressGrant) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *AddressGrant) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 type PortGrant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2663,7 +2799,7 @@ type PortGrant struct {
 
 func (x *PortGrant) Reset() {
 	*x = PortGrant{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2811,7 @@ func (x *PortGrant) String() string {
 func (*PortGrant) ProtoMessage() {}
 
 func (x *PortGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2824,7 @@ func (x *PortGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortGrant.ProtoReflect.Descriptor instead.
 func (*PortGrant) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{29}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PortGrant) GetName() string {
@@ -2720,7 +2856,7 @@ type Observed struct {
 
 func (x *Observed) Reset() {
 	*x = Observed{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2868,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2881,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{30}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Observed) GetState() uint32 {
@@ -2808,7 +2944,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +2956,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +2969,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{31}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Condition) GetState() string {
@@ -2874,7 +3010,7 @@ type Stall struct {
 
 func (x *Stall) Reset() {
 	*x = Stall{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +3022,7 @@ func (x *Stall) String() string {
 func (*Stall) ProtoMessage() {}
 
 func (x *Stall) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +3035,7 @@ func (x *Stall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stall.ProtoReflect.Descriptor instead.
 func (*Stall) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{32}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Stall) GetSubjectKind() string {
@@ -2975,7 +3111,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2987,7 +3123,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3000,7 +3136,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{33}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Facts) GetNodes() int64 {
@@ -3029,7 +3165,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[34]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3041,7 +3177,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[34]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3054,7 +3190,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{34}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Exclusion) GetSource() string {
@@ -3229,7 +3365,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\atargets\x18\x02 \x03(\v2\x19.setpoint.v1.SpreadTargetR\atargets\">\n" +
 	"\fSpreadTarget\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12\x18\n" +
-	"\apercent\x18\x02 \x01(\x03R\apercent\"\xfd\x03\n" +
+	"\apercent\x18\x02 \x01(\x03R\apercent\"\xb1\x04\n" +
 	"\bTaskSpec\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
 	"\acommand\x18\x02 \x03(\tR\acommand\x12\x10\n" +
@@ -3241,7 +3377,8 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x05ports\x18\b \x03(\v2\x11.setpoint.v1.PortR\x05ports\x12)\n" +
 	"\x04stop\x18\t \x01(\v2\x15.setpoint.v1.StopSpecR\x04stop\x12/\n" +
 	"\x06health\x18\n" +
-	" \x01(\v2\x17.setpoint.v1.HealthSpecR\x06health\x1a6\n" +
+	" \x01(\v2\x17.setpoint.v1.HealthSpecR\x06health\x122\n" +
+	"\taddresses\x18\v \x03(\v2\x14.setpoint.v1.AddressR\taddresses\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -3250,7 +3387,10 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06static\x18\x02 \x01(\rR\x06static\"=\n" +
+	"\x06static\x18\x02 \x01(\rR\x06static\"1\n" +
+	"\aAddress\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\"=\n" +
 	"\bStopSpec\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\tR\x06signal\x12\x19\n" +
 	"\bgrace_ns\x18\x02 \x01(\x03R\agraceNs\"\xc8\x01\n" +
@@ -3347,28 +3487,34 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\adesired\x18\f \x01(\v2\x14.setpoint.v1.DesiredR\adesired\x124\n" +
 	"\tplacement\x18\r \x01(\v2\x16.setpoint.v1.PlacementR\tplacement\x121\n" +
 	"\bobserved\x18\x0e \x01(\v2\x15.setpoint.v1.ObservedR\bobserved\x124\n" +
-	"\tcondition\x18\x0f \x01(\v2\x16.setpoint.v1.ConditionR\tcondition\"\x8a\x01\n" +
+	"\tcondition\x18\x0f \x01(\v2\x16.setpoint.v1.ConditionR\tcondition\"\xbe\x01\n" +
 	"\aReserve\x124\n" +
 	"\tresources\x18\x01 \x01(\v2\x16.setpoint.v1.ResourcesR\tresources\x12'\n" +
 	"\x05ports\x18\x02 \x03(\v2\x11.setpoint.v1.PortR\x05ports\x12 \n" +
 	"\fmax_per_node\x18\x03 \x01(\x03R\n" +
-	"maxPerNode\"\x8b\x01\n" +
+	"maxPerNode\x122\n" +
+	"\taddresses\x18\x04 \x03(\v2\x14.setpoint.v1.AddressR\taddresses\"\x8b\x01\n" +
 	"\aDesired\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\rR\x05state\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12'\n" +
 	"\x05since\x18\x04 \x01(\v2\x11.setpoint.v1.TimeR\x05since\x12\x19\n" +
-	"\bgrace_ns\x18\x05 \x01(\x03R\agraceNs\"\xa0\x01\n" +
+	"\bgrace_ns\x18\x05 \x01(\x03R\agraceNs\"\xd9\x01\n" +
 	"\tPlacement\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12'\n" +
 	"\x05since\x18\x02 \x01(\v2\x11.setpoint.v1.TimeR\x05since\x12,\n" +
 	"\x05ports\x18\x03 \x03(\v2\x16.setpoint.v1.PortGrantR\x05ports\x12(\n" +
-	"\x05among\x18\b \x01(\v2\x12.setpoint.v1.AmongR\x05among\"c\n" +
+	"\x05among\x18\b \x01(\v2\x12.setpoint.v1.AmongR\x05among\x127\n" +
+	"\taddresses\x18\t \x03(\v2\x19.setpoint.v1.AddressGrantR\taddresses\"c\n" +
 	"\x05Among\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x03R\x05nodes\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\x03R\aallowed\x12\x12\n" +
 	"\x04rank\x18\x03 \x01(\x03R\x04rank\x12\x16\n" +
-	"\x06beside\x18\x04 \x01(\x03R\x06beside\"7\n" +
+	"\x06beside\x18\x04 \x01(\x03R\x06beside\"P\n" +
+	"\fAddressGrant\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"7\n" +
 	"\tPortGrant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\"\xc0\x01\n" +
@@ -3416,7 +3562,7 @@ func file_setpoint_v1_objects_proto_rawDescGZIP() []byte {
 	return file_setpoint_v1_objects_proto_rawDescData
 }
 
-var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Time)(nil),            // 0: setpoint.v1.Time
 	(*Resources)(nil),       // 1: setpoint.v1.Resources
@@ -3436,47 +3582,49 @@ var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*SpreadTarget)(nil),    // 15: setpoint.v1.SpreadTarget
 	(*TaskSpec)(nil),        // 16: setpoint.v1.TaskSpec
 	(*Port)(nil),            // 17: setpoint.v1.Port
-	(*StopSpec)(nil),        // 18: setpoint.v1.StopSpec
-	(*HealthSpec)(nil),      // 19: setpoint.v1.HealthSpec
-	(*UpdateSpec)(nil),      // 20: setpoint.v1.UpdateSpec
-	(*RestartSpec)(nil),     // 21: setpoint.v1.RestartSpec
-	(*Update)(nil),          // 22: setpoint.v1.Update
-	(*Slot)(nil),            // 23: setpoint.v1.Slot
-	(*Task)(nil),            // 24: setpoint.v1.Task
-	(*Reserve)(nil),         // 25: setpoint.v1.Reserve
-	(*Desired)(nil),         // 26: setpoint.v1.Desired
-	(*Placement)(nil),       // 27: setpoint.v1.Placement
-	(*Among)(nil),           // 28: setpoint.v1.Among
-	(*PortGrant)(nil),       // 29: setpoint.v1.PortGrant
-	(*Observed)(nil),        // 30: setpoint.v1.Observed
-	(*Condition)(nil),       // 31: setpoint.v1.Condition
-	(*Stall)(nil),           // 32: setpoint.v1.Stall
-	(*Facts)(nil),           // 33: setpoint.v1.Facts
-	(*Exclusion)(nil),       // 34: setpoint.v1.Exclusion
-	nil,                     // 35: setpoint.v1.Resources.UnitsEntry
-	nil,                     // 36: setpoint.v1.NodeSpec.LabelsEntry
-	nil,                     // 37: setpoint.v1.NodeDescription.AttributesEntry
-	nil,                     // 38: setpoint.v1.JobSpec.LabelsEntry
-	nil,                     // 39: setpoint.v1.TaskSpec.EnvEntry
-	nil,                     // 40: setpoint.v1.TaskSpec.ConfigEntry
+	(*Address)(nil),         // 18: setpoint.v1.Address
+	(*StopSpec)(nil),        // 19: setpoint.v1.StopSpec
+	(*HealthSpec)(nil),      // 20: setpoint.v1.HealthSpec
+	(*UpdateSpec)(nil),      // 21: setpoint.v1.UpdateSpec
+	(*RestartSpec)(nil),     // 22: setpoint.v1.RestartSpec
+	(*Update)(nil),          // 23: setpoint.v1.Update
+	(*Slot)(nil),            // 24: setpoint.v1.Slot
+	(*Task)(nil),            // 25: setpoint.v1.Task
+	(*Reserve)(nil),         // 26: setpoint.v1.Reserve
+	(*Desired)(nil),         // 27: setpoint.v1.Desired
+	(*Placement)(nil),       // 28: setpoint.v1.Placement
+	(*Among)(nil),           // 29: setpoint.v1.Among
+	(*AddressGrant)(nil),    // 30: setpoint.v1.AddressGrant
+	(*PortGrant)(nil),       // 31: setpoint.v1.PortGrant
+	(*Observed)(nil),        // 32: setpoint.v1.Observed
+	(*Condition)(nil),       // 33: setpoint.v1.Condition
+	(*Stall)(nil),           // 34: setpoint.v1.Stall
+	(*Facts)(nil),           // 35: setpoint.v1.Facts
+	(*Exclusion)(nil),       // 36: setpoint.v1.Exclusion
+	nil,                     // 37: setpoint.v1.Resources.UnitsEntry
+	nil,                     // 38: setpoint.v1.NodeSpec.LabelsEntry
+	nil,                     // 39: setpoint.v1.NodeDescription.AttributesEntry
+	nil,                     // 40: setpoint.v1.JobSpec.LabelsEntry
+	nil,                     // 41: setpoint.v1.TaskSpec.EnvEntry
+	nil,                     // 42: setpoint.v1.TaskSpec.ConfigEntry
 }
 var file_setpoint_v1_objects_proto_depIdxs = []int32{
-	35, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
+	37, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
 	0,  // 1: setpoint.v1.Node.joined:type_name -> setpoint.v1.Time
 	3,  // 2: setpoint.v1.Node.spec:type_name -> setpoint.v1.NodeSpec
 	4,  // 3: setpoint.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	5,  // 4: setpoint.v1.Node.status:type_name -> setpoint.v1.NodeStatus
 	6,  // 5: setpoint.v1.Node.drain:type_name -> setpoint.v1.DrainStatus
-	36, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
+	38, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
 	0,  // 7: setpoint.v1.NodeSpec.drain_since:type_name -> setpoint.v1.Time
-	37, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
+	39, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
 	1,  // 9: setpoint.v1.NodeDescription.capacity:type_name -> setpoint.v1.Resources
 	0,  // 10: setpoint.v1.NodeStatus.since:type_name -> setpoint.v1.Time
 	0,  // 11: setpoint.v1.NodeStatus.replace:type_name -> setpoint.v1.Time
 	0,  // 12: setpoint.v1.DrainStatus.since:type_name -> setpoint.v1.Time
 	0,  // 13: setpoint.v1.Job.created:type_name -> setpoint.v1.Time
 	9,  // 14: setpoint.v1.Job.control:type_name -> setpoint.v1.JobControl
-	22, // 15: setpoint.v1.Job.update:type_name -> setpoint.v1.Update
+	23, // 15: setpoint.v1.Job.update:type_name -> setpoint.v1.Update
 	8,  // 16: setpoint.v1.Job.rebalance:type_name -> setpoint.v1.Rebalance
 	0,  // 17: setpoint.v1.Rebalance.since:type_name -> setpoint.v1.Time
 	11, // 18: setpoint.v1.JobControl.spec:type_name -> setpoint.v1.JobSpec
@@ -3484,49 +3632,52 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	10, // 20: setpoint.v1.JobControl.versions:type_name -> setpoint.v1.JobVersion
 	0,  // 21: setpoint.v1.JobVersion.created:type_name -> setpoint.v1.Time
 	11, // 22: setpoint.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	38, // 23: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
+	40, // 23: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
 	12, // 24: setpoint.v1.JobSpec.plugins:type_name -> setpoint.v1.PluginSettings
 	13, // 25: setpoint.v1.JobSpec.max_unavailable:type_name -> setpoint.v1.Amount
 	14, // 26: setpoint.v1.JobSpec.spread:type_name -> setpoint.v1.Spread
 	16, // 27: setpoint.v1.JobSpec.task:type_name -> setpoint.v1.TaskSpec
-	20, // 28: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
-	21, // 29: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
+	21, // 28: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
+	22, // 29: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
 	15, // 30: setpoint.v1.Spread.targets:type_name -> setpoint.v1.SpreadTarget
-	39, // 31: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
-	40, // 32: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
+	41, // 31: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
+	42, // 32: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
 	1,  // 33: setpoint.v1.TaskSpec.resources:type_name -> setpoint.v1.Resources
 	17, // 34: setpoint.v1.TaskSpec.ports:type_name -> setpoint.v1.Port
-	18, // 35: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
-	19, // 36: setpoint.v1.TaskSpec.health:type_name -> setpoint.v1.HealthSpec
-	0,  // 37: setpoint.v1.Update.started:type_name -> setpoint.v1.Time
-	0,  // 38: setpoint.v1.Update.since:type_name -> setpoint.v1.Time
-	0,  // 39: setpoint.v1.Update.last_up:type_name -> setpoint.v1.Time
-	0,  // 40: setpoint.v1.Slot.restarts:type_name -> setpoint.v1.Time
-	0,  // 41: setpoint.v1.Slot.not_up_since:type_name -> setpoint.v1.Time
-	0,  // 42: setpoint.v1.Slot.up_since:type_name -> setpoint.v1.Time
-	0,  // 43: setpoint.v1.Task.created:type_name -> setpoint.v1.Time
-	25, // 44: setpoint.v1.Task.reserve:type_name -> setpoint.v1.Reserve
-	26, // 45: setpoint.v1.Task.desired:type_name -> setpoint.v1.Desired
-	27, // 46: setpoint.v1.Task.placement:type_name -> setpoint.v1.Placement
-	30, // 47: setpoint.v1.Task.observed:type_name -> setpoint.v1.Observed
-	31, // 48: setpoint.v1.Task.condition:type_name -> setpoint.v1.Condition
-	1,  // 49: setpoint.v1.Reserve.resources:type_name -> setpoint.v1.Resources
-	17, // 50: setpoint.v1.Reserve.ports:type_name -> setpoint.v1.Port
-	0,  // 51: setpoint.v1.Desired.since:type_name -> setpoint.v1.Time
-	0,  // 52: setpoint.v1.Placement.since:type_name -> setpoint.v1.Time
-	29, // 53: setpoint.v1.Placement.ports:type_name -> setpoint.v1.PortGrant
-	28, // 54: setpoint.v1.Placement.among:type_name -> setpoint.v1.Among
-	0,  // 55: setpoint.v1.Observed.at:type_name -> setpoint.v1.Time
-	0,  // 56: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
-	0,  // 57: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
-	0,  // 58: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
-	33, // 59: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
-	34, // 60: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	19, // 35: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
+	20, // 36: setpoint.v1.TaskSpec.health:type_name -> setpoint.v1.HealthSpec
+	18, // 37: setpoint.v1.TaskSpec.addresses:type_name -> setpoint.v1.Address
+	0,  // 38: setpoint.v1.Update.started:type_name -> setpoint.v1.Time
+	0,  // 39: setpoint.v1.Update.since:type_name -> setpoint.v1.Time
+	0,  // 40: setpoint.v1.Update.last_up:type_name -> setpoint.v1.Time
+	0,  // 41: setpoint.v1.Slot.restarts:type_name -> setpoint.v1.Time
+	0,  // 42: setpoint.v1.Slot.not_up_since:type_name -> setpoint.v1.Time
+	0,  // 43: setpoint.v1.Slot.up_since:type_name -> setpoint.v1.Time
+	0,  // 44: setpoint.v1.Task.created:type_name -> setpoint.v1.Time
+	26, // 45: setpoint.v1.Task.reserve:type_name -> setpoint.v1.Reserve
+	27, // 46: setpoint.v1.Task.desired:type_name -> setpoint.v1.Desired
+	28, // 47: setpoint.v1.Task.placement:type_name -> setpoint.v1.Placement
+	32, // 48: setpoint.v1.Task.observed:type_name -> setpoint.v1.Observed
+	33, // 49: setpoint.v1.Task.condition:type_name -> setpoint.v1.Condition
+	1,  // 50: setpoint.v1.Reserve.resources:type_name -> setpoint.v1.Resources
+	17, // 51: setpoint.v1.Reserve.ports:type_name -> setpoint.v1.Port
+	18, // 52: setpoint.v1.Reserve.addresses:type_name -> setpoint.v1.Address
+	0,  // 53: setpoint.v1.Desired.since:type_name -> setpoint.v1.Time
+	0,  // 54: setpoint.v1.Placement.since:type_name -> setpoint.v1.Time
+	31, // 55: setpoint.v1.Placement.ports:type_name -> setpoint.v1.PortGrant
+	29, // 56: setpoint.v1.Placement.among:type_name -> setpoint.v1.Among
+	30, // 57: setpoint.v1.Placement.addresses:type_name -> setpoint.v1.AddressGrant
+	0,  // 58: setpoint.v1.Observed.at:type_name -> setpoint.v1.Time
+	0,  // 59: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
+	0,  // 60: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
+	0,  // 61: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
+	35, // 62: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
+	36, // 63: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
+	64, // [64:64] is the sub-list for method output_type
+	64, // [64:64] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_v1_objects_proto_init() }
@@ -3540,7 +3691,7 @@ func file_setpoint_v1_objects_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_v1_objects_proto_rawDesc), len(file_setpoint_v1_objects_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

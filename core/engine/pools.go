@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"net/netip"
+
+	"github.com/setpointd/setpoint/core/place"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// Pool is a range of addresses that tasks can ask for.
+type Pool struct {
+	Name string
+	CIDR string // a valid prefix, such as 10.1.0.0/24
+}
+
+// newPools returns the pools of a configuration, of which nobody holds anything. It panics at a prefix that is none.
+func newPools(configured []Pool) map[string]*place.Pool {
+	out := make(map[string]*place.Pool, len(configured))
+	for _, p := range configured {
+		out[p.Name] = &place.Pool{Name: p.Name, Prefix: netip.MustParsePrefix(p.CIDR).Masked(), Taken: map[netip.Addr]cluster.TaskID{}}
+	}
+	return out
+}
+
+// takeAddresses keeps what a task was given. Addresses that are not, or no longer, in their pool stand in nobody's way.
+func (e *Engine) takeAddresses(t *cluster.Task) {
+	for _, g := range t.Placement.Addresses {
+		if p, a := e.poolOf(g); p != nil {
+			p.Taken[a] = t.ID
+		}
+	}
+}
+
+// freeAddresses gives back what a task held.
+func (e *Engine) freeAddresses(t *cluster.Task) {
+	for _, g := range t.Placement.Addresses {
+		if p, a := e.poolOf(g); p != nil && p.Taken[a] == t.ID {
+			delete(p.Taken, a)
+		}
+	}
+	e.poolsChanged(t.Reserve.Addresses)
+}
+
+func (e *Engine) poolOf(g cluster.AddressGrant) (*place.Pool, netip.Addr) {
+	p := e.pools[g.Pool]
+	a, err := netip.ParseAddr(g.Address)
+	if p == nil || err != nil || !p.Gives(a) {
+		return nil, netip.Addr{}
+	}
+	return p, a
+}
+
+// poolsChanged has the groups tried again that need addresses of pools of which some became free: which node they may go to makes no difference to that.
+func (e *Engine) poolsChanged(of []cluster.Address) {
+	if len(of) == 0 {
+		return
+	}
+	changed := make(map[string]bool, len(of))
+	for _, a := range of {
+		changed[a.Pool] = true
+	}
+	for _, g := range e.groups {
+		for _, a := range g.one().Reserve.Addresses {
+			g.dirty = g.dirty || changed[a.Pool]
+		}
+	}
+}
