@@ -12,7 +12,7 @@ func (e *Engine) agentUp(in AgentUp, now cluster.Time) {
 		return
 	}
 	e.lookNow = true
-	*a = agent{session: in.Session, last: now, named: map[cluster.TaskID]bool{}}
+	*a = agent{session: in.Session, last: now, named: map[cluster.TaskID]bool{}, strays: a.strays, spoke: a.spoke}
 	e.describe(n, in.Description)
 }
 
@@ -54,20 +54,32 @@ func (e *Engine) agentReports(in AgentReports, now cluster.Time) {
 		return
 	}
 	e.applyAll(cluster.AuthorAgent, monitor.Missing(e.work.TasksOn(in.Node), a.named, now))
-	a.named, a.reported = nil, true
+	a.named, a.reported, a.spoke = nil, true, true
+	e.block(in.Node, a)
 	e.lookNow = true
 }
 
 // setStrays keeps new tasks off a node while something runs there under its agent's mark without a record.
 func (e *Engine) setStrays(id cluster.NodeID, a *agent, strays int) {
-	if a.strays == strays {
-		return
+	if a.strays != strays {
+		a.strays = strays
+		e.block(id, a)
 	}
-	a.strays = strays
+}
+
+// block keeps new tasks off a node as long as nobody knows what else runs there: until its agent has reported once since the server started, and while it stops
+// what it runs without a record.
+func (e *Engine) block(id cluster.NodeID, a *agent) {
 	i := e.indexOf(id)
-	e.ledger.nodes[i].Blocked = ""
-	if strays > 0 {
-		e.ledger.nodes[i].Blocked = "it still stops what it runs without a record"
+	why := ""
+	switch {
+	case !a.spoke:
+		why = "its agent has not reported since the server started"
+	case a.strays > 0:
+		why = "it still stops what it runs without a record"
 	}
-	e.changedNodes[i] = true
+	if n := e.ledger.nodes[i]; n.Blocked != why {
+		n.Blocked = why
+		e.changedNodes[i] = true
+	}
 }

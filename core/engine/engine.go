@@ -96,7 +96,8 @@ type agent struct {
 	named     map[cluster.TaskID]bool // in the full report under way
 	last      cluster.Time
 	grace     cluster.Time // when it was given one more, after a mass silence
-	strays    int
+	strays    int          // that it still stops
+	spoke     bool         // it has reported every task that it knows once since the server started
 }
 
 // New returns an engine that continues from a state, which it takes over. now is the moment of the start: engine time goes on from the state's.
@@ -136,6 +137,7 @@ func (e *Engine) load(now cluster.Time) {
 		i := e.indexOf(n.ID)
 		e.ledger.describe(i, n)
 		e.agents[n.ID] = &agent{last: now}
+		e.block(n.ID, e.agents[n.ID])
 		e.dirtyNodes[n.ID] = true
 	}
 	for j := range st.Jobs() {

@@ -72,8 +72,10 @@ func (f *Foresight) engine() *Engine {
 	}
 	e.load(f.now)
 	e.agents = f.agents
-	for i, why := range f.blocked {
-		e.ledger.nodes[i].Blocked = why
+	for i, n := range e.ledger.nodes {
+		if n != nil {
+			n.Blocked = f.blocked[uint32(i)]
+		}
 	}
 	return e
 }
