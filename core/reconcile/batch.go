@@ -16,9 +16,9 @@ func (d *decision) turns() {
 	var in []*slot
 	for _, s := range d.slots {
 		switch {
-		case s.status != wanted && s.status != held || s.Done || !s.Ends:
+		case s.status == unwanted || s.Done || !s.Ends:
 		case s.hasTask():
-			left-- // also in a held slot, which keeps it
+			left-- // also in a held slot, which keeps it, and in one that it is to leave
 		case s.status == wanted && !d.delayed(s):
 			in = append(in, s)
 		}
