@@ -32,6 +32,7 @@ type Agent struct {
 	beat    time.Duration
 	heard   time.Duration // when something of it last came through
 	strays  int           // that the server was last told of
+	spoke   bool          // it has reported all since the server started
 	dirty   map[cluster.TaskID]bool
 	up      []message // on their way to the server
 	down    []message // on their way from it
@@ -121,7 +122,7 @@ func (a *Agent) drop(id cluster.TaskID) {
 // PowerOff ends every process at once and the agent with them.
 func (a *Agent) PowerOff(w *World) {
 	a.Off = true
-	a.hangUp()
+	a.HangUp()
 	for _, p := range a.Procs() {
 		if !p.State.Terminal() {
 			p.State, p.Err, p.Since = cluster.Failed, "the machine lost power", w.real
@@ -131,7 +132,7 @@ func (a *Agent) PowerOff(w *World) {
 
 // Forget loses the agent's records, as a new disk would. What runs goes on as strays, which the agent finds by their mark and stops.
 func (a *Agent) Forget(w *World) {
-	a.hangUp()
+	a.HangUp()
 	for _, p := range slices.Clone(a.Procs()) {
 		if !p.Alive() {
 			a.drop(p.Task)
@@ -149,8 +150,8 @@ func (a *Agent) Kill(w *World, id cluster.TaskID, code int) {
 	a.dirty[id] = true
 }
 
-// hangUp ends the session. What was on its way is lost.
-func (a *Agent) hangUp() { a.session, a.up, a.down = 0, nil, nil }
+// HangUp ends the session. What was on its way is lost.
+func (a *Agent) HangUp() { a.session, a.up, a.down = 0, nil, nil }
 
 // act lets the agent's processes advance and the agent speak.
 func (a *Agent) act(w *World) {
@@ -178,7 +179,7 @@ func (a *Agent) act(w *World) {
 	}
 	for len(a.up) > 0 && a.up[0].at <= w.real {
 		if r, ok := a.up[0].input.(engine.AgentReports); ok {
-			a.strays = len(r.Strays)
+			a.strays, a.spoke = len(r.Strays), a.spoke || r.Full
 		}
 		w.send(a.up[0].input)
 		a.heard = w.real

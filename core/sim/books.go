@@ -9,12 +9,14 @@ import (
 
 // books is what the checkers remember from turn to turn, and how often each had something to look at: a check that never looks finds nothing.
 type books struct {
-	stepping bool // the engine decides and has committed nothing yet
-	ids      map[cluster.TaskID]bool
+	stepping bool                             // the engine decides and has committed nothing yet
+	ids      map[cluster.TaskID]bool          // that were ever used
 	restarts map[string]*spent                // by slot
+	moved    map[string]cluster.Revision      // when a slot last took up other content
 	removed  map[string]*removal              // jobs
 	versions map[string]uint64                // the newest version of each job
-	first    map[cluster.TaskID]time.Duration // since when, in the world's time, a process and its record differ
+	first    map[cluster.TaskID]bool          // tasks that were made when their job starts first
+	differs  map[cluster.TaskID]time.Duration // since when, in the world's time, a process and its record differ
 	waits    map[string]time.Duration         // since when, in the world's time, something waits without a reason
 	Looked   map[string]int
 }
@@ -32,8 +34,8 @@ type removal struct {
 
 func newBooks() books {
 	return books{
-		ids: map[cluster.TaskID]bool{}, restarts: map[string]*spent{}, removed: map[string]*removal{}, versions: map[string]uint64{},
-		first: map[cluster.TaskID]time.Duration{}, waits: map[string]time.Duration{}, Looked: map[string]int{},
+		ids: map[cluster.TaskID]bool{}, restarts: map[string]*spent{}, moved: map[string]cluster.Revision{}, removed: map[string]*removal{}, versions: map[string]uint64{},
+		first: map[cluster.TaskID]bool{}, differs: map[cluster.TaskID]time.Duration{}, waits: map[string]time.Duration{}, Looked: map[string]int{},
 	}
 }
 
@@ -45,7 +47,7 @@ func (w *World) Looked() map[string]int { return w.books.Looked }
 
 // loaded forgets what is measured in a time that stands still while no daemon runs.
 func (b *books) loaded(*engine.State) {
-	clear(b.first)
+	clear(b.differs)
 	clear(b.waits)
 }
 

@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -28,7 +31,7 @@ func (w *World) started(a *Agent, p *Proc) {
 		}
 	}
 	allowed := 0
-	if j := st.Job(job); j != nil && j.Control.Spec.Update.Order == cluster.StartFirst {
+	if w.books.first[p.Task] { // as its job was when it was made: what is on its way to the agent cannot be called back
 		allowed = 1
 	}
 	if others > allowed {
@@ -52,7 +55,7 @@ func (w *World) checkRoom(a *Agent) {
 		}
 	}
 	if !a.desc.Capacity.Fits(sum) {
-		w.failf("V2: %s runs %+v and has %+v", a.Name, sum, a.desc.Capacity)
+		w.failf("V2: %s runs %+v and has %+v: %s", a.Name, sum, a.desc.Capacity, a.alive())
 	}
 }
 
@@ -77,4 +80,15 @@ func (w *World) checkTurn(t engine.Turn) {
 			}
 		}
 	}
+}
+
+// alive lists what runs on a node.
+func (a *Agent) alive() string {
+	var out []string
+	for _, p := range a.Procs() {
+		if p.Alive() {
+			out = append(out, fmt.Sprintf("%s %s stray %v stopping %v", p.Task, p.State, p.Stray, p.stopping))
+		}
+	}
+	return strings.Join(out, ", ")
 }

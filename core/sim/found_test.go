@@ -88,3 +88,44 @@ func TestHeldSlotsTakeTheirTurn(t *testing.T) {
 		return false
 	})
 }
+
+// A node on which something runs that its agent does not know takes nothing until that has ended, whoever restarts meanwhile; and then it does.
+func TestStraysKeepTheirNodeForThemselves(t *testing.T) {
+	for name, meanwhile := range map[string]func(w *sim.World, a *sim.Agent){
+		"nothing":      func(*sim.World, *sim.Agent) {},
+		"a new server": func(w *sim.World, _ *sim.Agent) { w.Restart() },
+		"a new session, once they have ended": func(w *sim.World, a *sim.Agent) {
+			a.Silent = true
+			w.Run(3500 * time.Millisecond)
+			a.Silent = false
+			a.HangUp()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			a := w.Agent("n1")
+			a.StopDelay = 4 * time.Second
+			w.MustDo(engine.RunJob{Spec: job("big", 1, func(s *cluster.JobSpec) { s.Task.Resources.MilliCPU = 3000 })})
+			w.RunUntil(5*time.Second, func() bool { return up(w, "big") == 1 })
+			a.Forget(w)
+			w.Run(500 * time.Millisecond)
+			meanwhile(w, a)
+			most := 0
+			if !w.RunUntil(15*time.Second, func() bool {
+				n := 0
+				for _, p := range a.Procs() {
+					if p.Alive() {
+						n++
+					}
+				}
+				most = max(most, n)
+				return up(w, "big") == 1
+			}) || most > 1 {
+				t.Errorf("up %d, at most %d processes at once", up(w, "big"), most)
+			}
+			for _, f := range w.Failures {
+				t.Error(f)
+			}
+		})
+	}
+}

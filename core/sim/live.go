@@ -107,19 +107,19 @@ func (w *World) checkListed(st *engine.State) {
 				differ[t.ID] = true
 			}
 			w.looked("listed tasks")
-			if at, ok := w.books.first[t.ID]; differ[t.ID] && ok && w.real-at > grown+2*a.Lag {
+			if at, ok := w.books.differs[t.ID]; differ[t.ID] && ok && w.real-at > grown+2*a.Lag {
 				w.failf("V5: %s is listed as %s on %s, and runs there: %v", t.ID, t.Observed.State, a.Name, runs)
 			}
 		}
 	}
-	for id := range w.books.first {
+	for id := range w.books.differs {
 		if !differ[id] {
-			delete(w.books.first, id)
+			delete(w.books.differs, id)
 		}
 	}
 	for id := range differ {
-		if _, ok := w.books.first[id]; !ok {
-			w.books.first[id] = w.real
+		if _, ok := w.books.differs[id]; !ok {
+			w.books.differs[id] = w.real
 		}
 	}
 }

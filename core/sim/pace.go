@@ -11,6 +11,14 @@ import (
 
 // checkPace checks the rules of when a task may be made, told to stop and placed, from the records alone.
 func (w *World) checkPace(t engine.Turn) {
+	for _, c := range t.Changes {
+		if c, ok := c.Change.(cluster.PutSlot); ok {
+			if old := t.Before.Slot(c.Slot.Job, c.Slot.Key); old != nil && old.SpecVersion != c.Slot.SpecVersion {
+				w.books.moved[c.Slot.ID()] = t.State.Revision
+				delete(w.books.restarts, c.Slot.ID()) // another content has its own attempts
+			}
+		}
+	}
 	leaving := map[string]bool{} // jobs of which something up was told to leave voluntarily
 	var placed []*cluster.Task
 	for _, c := range t.Changes {
@@ -20,10 +28,6 @@ func (w *World) checkPace(t engine.Turn) {
 				if strings.HasPrefix(id, c.Job+"/") {
 					delete(w.books.restarts, id)
 				}
-			}
-		case cluster.PutSlot:
-			if r := w.books.restarts[c.Slot.ID()]; r != nil && r.version != c.Slot.SpecVersion {
-				delete(w.books.restarts, c.Slot.ID()) // another content has its own attempts
 			}
 		case cluster.RemoveSlot:
 			delete(w.books.restarts, c.Job+"/"+string(c.Key))
@@ -97,6 +101,9 @@ func (w *World) checkAlone(t engine.Turn, x *cluster.Task) {
 		w.failf("turn: %s was made, and %d slots of its job have a task", x.ID, taken(t.State, x.Job))
 	}
 	first := slices.ContainsFunc(specs(t, x.Job), func(s *cluster.JobSpec) bool { return s.Update.Order == cluster.StartFirst })
+	if first {
+		w.books.first[x.ID] = true
+	}
 	if beside > 1 || beside == 1 && !first {
 		w.failf("V1: %s was made beside %d others of its slot", x.ID, beside)
 	}
@@ -126,7 +133,7 @@ func (w *World) checkRestart(t engine.Turn, x *cluster.Task) {
 		}
 	}
 	job := t.State.Job(x.Job)
-	if pred == nil || job == nil || pred.CreatedRev < job.CreatedRev || pred.SpecVersion != x.SpecVersion || !pred.Desired.State.Wanted() || pred.Observed.Unknown {
+	if pred == nil || job == nil || pred.CreatedRev < job.CreatedRev || pred.CreatedRev < w.books.moved[x.Job+"/"+string(x.Slot)] || pred.SpecVersion != x.SpecVersion || !pred.Desired.State.Wanted() || pred.Observed.Unknown {
 		return
 	}
 	if s := pred.Observed.State; s != cluster.Complete && s != cluster.Failed && s != cluster.Rejected {
@@ -192,7 +199,7 @@ func (w *World) checkLeaves(t engine.Turn, x *cluster.Task, d cluster.Desired) b
 	default:
 		return false
 	}
-	return n == nil || n.Status.State == cluster.NodeReady
+	return !slices.ContainsFunc(t.State.SlotTasks(x.Job, x.Slot), func(o *cluster.Task) bool { return o.Up(t.State.Node(o.Placement.Node)) })
 }
 
 // checkBudget checks that no more slots of a job are not up than it allows, after some that were up were told to leave. A slot that was not up before an
@@ -259,7 +266,7 @@ func (w *World) checkPlaced(t engine.Turn, x *cluster.Task) {
 
 // checkPriority checks that no task waits that could have had the place of one of lower priority which was placed in the same turn.
 func (w *World) checkPriority(t engine.Turn, placed []*cluster.Task) {
-	if len(placed) == 0 || !w.still() && len(w.plugins) > 0 && slices.ContainsFunc(w.plugins, func(p *Plugin) bool { return p.Dead || len(p.queue) > 0 || p.owes }) {
+	if len(placed) == 0 || slices.ContainsFunc(w.plugins, func(p *Plugin) bool { return p.Dead || len(p.queue) > 0 || p.owes || w.real-p.started < 4*Tick }) {
 		return
 	}
 	if len(placed) >= w.Engine.Config().MaxChanges/2 || slices.ContainsFunc(allSlots(t.State), func(s *cluster.Slot) bool { return s.Claim != "" }) {
@@ -269,12 +276,12 @@ func (w *World) checkPriority(t engine.Turn, placed []*cluster.Task) {
 	for x := range t.State.Tasks() {
 		key := engine.GroupKey(x)
 		s, j := t.State.Slot(x.Job, x.Slot), t.State.Job(x.Job)
-		if x.Placed() || x.Dead() || seen[key] || s == nil || s.Held != "" || j == nil {
-			continue
+		if x.Placed() || x.Dead() || seen[key] || s == nil || s.Held != "" || j == nil || w.now.Sub(j.Control.Changed) < 4*Tick {
+			continue // filters are asked anew about a job that changed, and it takes no part meanwhile
 		}
 		seen[key] = true
 		stall := t.State.StallsOf(cluster.Subject{Kind: cluster.SubjectGroup, ID: key})
-		if len(stall) == 0 || slices.ContainsFunc(stall[0].Facts.Excluded, func(e cluster.Exclusion) bool { return e.Code == cluster.CodePluginPending }) {
+		if len(stall) == 0 || slices.ContainsFunc(stall[0].Facts.Excluded, func(e cluster.Exclusion) bool { return strings.HasPrefix(string(e.Code), "plugin_") }) {
 			continue
 		}
 		without := map[cluster.TaskID]bool{}
@@ -287,15 +294,10 @@ func (w *World) checkPriority(t engine.Turn, placed []*cluster.Task) {
 			continue
 		}
 		w.looked("priorities")
-		if _, fits := w.truth(t.State, wishOf(x), without); len(fits) > 0 && !w.blocked(fits) {
+		if _, fits := w.truth(t.State, wishOf(x), without); len(fits) > 0 {
 			w.failf("priority: %s waits, and would fit on %v but for tasks of lower priority that were placed just now", x.ID, fits)
 		}
 	}
-}
-
-// blocked reports whether one of the nodes still stops what it runs without a record.
-func (w *World) blocked(nodes []cluster.NodeID) bool {
-	return slices.ContainsFunc(w.Agents, func(a *Agent) bool { return a.strays > 0 && slices.Contains(nodes, a.Node) })
 }
 
 // grown is how late something may be, beyond what the rules say.

@@ -22,6 +22,7 @@ type Plugin struct {
 
 	def     sdk.Plugin
 	session uint64
+	started time.Duration // when the session began
 	queue   []told
 	nodes   map[uint32]*cluster.Node
 	classes map[uint32]engine.Class
@@ -67,7 +68,7 @@ func (w *World) Plugin(name string) *Plugin { return w.plugin(name) }
 func (w *World) StartPlugin(name string) {
 	p := w.plugin(name)
 	w.session++
-	p.Dead, p.session, p.queue, p.applied, p.owes = false, w.session, nil, 0, false
+	p.Dead, p.session, p.started, p.queue, p.applied, p.owes = false, w.session, w.real, nil, 0, false
 	p.nodes, p.classes, p.jobs = map[uint32]*cluster.Node{}, map[uint32]engine.Class{}, map[string]engine.PluginJob{}
 	p.said, p.slotted = map[uint32]*saidOf{}, map[string]map[cluster.SlotKey]engine.SlotAnswer{}
 	up := engine.PluginUp{Name: name, Session: p.session, Filter: p.def.Filter != nil, Drainer: p.def.Drainer != nil}

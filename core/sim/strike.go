@@ -32,7 +32,7 @@ func (g *Game) strike() {
 			w.Stop(g.upTo(8 * time.Second))
 		}
 	case 12:
-		a.hangUp() // the connection breaks and is made again; what was on its way is lost
+		a.HangUp() // the connection breaks and is made again; what was on its way is lost
 	case 13:
 		a.Forget(w) // its disk is replaced while its processes run
 	case 14:

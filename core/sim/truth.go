@@ -44,7 +44,7 @@ func (w *World) truth(st *engine.State, x wish, without map[cluster.TaskID]bool)
 		if n.Spec.Decommissioned || len(x.nodes) > 0 && !slices.Contains(x.nodes, n.ID) {
 			continue
 		}
-		r := excludes(st, n, x, f, without)
+		r := w.excludes(st, n, x, f, without)
 		if r == (counted{}) {
 			fits = append(fits, n.ID)
 		} else {
@@ -54,7 +54,7 @@ func (w *World) truth(st *engine.State, x wish, without map[cluster.TaskID]bool)
 	return reasons, fits
 }
 
-func excludes(st *engine.State, n *cluster.Node, x wish, judges []judge, without map[cluster.TaskID]bool) counted {
+func (w *World) excludes(st *engine.State, n *cluster.Node, x wish, judges []judge, without map[cluster.TaskID]bool) counted {
 	core := func(code cluster.Code, detail string) counted { return counted{cluster.SourceCore, code, detail} }
 	switch {
 	case n.Status.State == cluster.NodeDown:
@@ -65,6 +65,13 @@ func excludes(st *engine.State, n *cluster.Node, x wish, judges []judge, without
 		return core(cluster.CodeNodeDraining, "")
 	case n.Spec.Availability != cluster.Active:
 		return core(cluster.CodeNodePaused, "")
+	}
+	switch a := w.agentOn(n.ID); {
+	case a == nil:
+	case !a.spoke:
+		return core(cluster.CodeWaitingForAgent, "its agent has not reported since the server started")
+	case a.strays > 0:
+		return core(cluster.CodeWaitingForAgent, "it still stops what it runs without a record")
 	}
 	for _, j := range judges {
 		if s := j.refuses(n); s != nil {
@@ -180,7 +187,7 @@ func (w *World) still() bool {
 			return false // room is kept: what others find free is less than what there is
 		}
 	}
-	return !slices.ContainsFunc(w.Agents, func(a *Agent) bool { return a.strays > 0 }) // such a node takes nothing new until they have ended
+	return true
 }
 
 // CheckReasons compares what is said of each waiting task with what is true.

@@ -285,7 +285,8 @@ func (w *World) die(d time.Duration) {
 	w.inputs, w.wake = nil, 0
 	w.away = w.real + d
 	for _, a := range w.Agents {
-		a.hangUp()
+		a.HangUp()
+		a.strays, a.spoke = 0, false
 	}
 	for _, p := range w.plugins {
 		p.Dead = true
