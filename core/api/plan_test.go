@@ -29,6 +29,11 @@ func TestPlan(t *testing.T) {
 	s := serve(t, func(o *api.Options) { o.Aside = plugins })
 	st := engine.Assemble("c1", 9, cluster.Time{Engine: 1}, node("a", "n1"), node("b", "n2"))
 	real := engine.New(engine.Config{Plugins: []string{"f"}}, st, cluster.Time{Engine: 1})
+	var there []engine.Input
+	for _, id := range []cluster.NodeID{"a", "b"} {
+		there = append(there, engine.AgentUp{Node: id, Session: 1, Description: st.Node(id).Description}, engine.AgentReports{Node: id, Session: 1, Full: true, Last: true})
+	}
+	real.Publish(real.Step(there, cluster.Time{Engine: 1}).Turn)
 	s.engine.answer(func(op engine.Op) (any, error) {
 		in := []engine.Input{engine.PluginUp{Name: "f", Session: 1, Filter: true}, engine.PluginApplied{Name: "f", Session: 1, Revision: 10}, engine.Command("test", op)}
 		out := real.Step(in, cluster.Time{Engine: 2})
