@@ -220,9 +220,9 @@ func jobEnd(style console.Style, j *apiv1.Job) string {
 	switch j.GetState() {
 	case "stopped":
 	case "complete":
-		text += fmt.Sprintf(", %d/%d done", c.GetDone(), c.GetWanted())
+		text += fmt.Sprintf(", %d/%d done", asWanted(c), c.GetWanted())
 	default:
-		text += fmt.Sprintf(", %d/%d up", c.GetUp()+c.GetDone(), c.GetWanted())
+		text += fmt.Sprintf(", %d/%d up", asWanted(c), c.GetWanted())
 	}
 	if c.GetLimited() || j.GetState() == "empty" {
 		text += fmt.Sprintf(", %d eligible of %d", c.GetEligible(), c.GetEligibleOf())
@@ -236,7 +236,7 @@ func jobEnd(style console.Style, j *apiv1.Job) string {
 // jobLine is one line about how far a job has come.
 func jobLine(j *apiv1.Job) string {
 	c, u := j.GetCounts(), j.GetUpdate()
-	line := fmt.Sprintf("%s: version %d %s, %d/%d up", j.GetName(), j.GetVersion(), j.GetState(), c.GetUp()+c.GetDone(), c.GetWanted())
+	line := fmt.Sprintf("%s: version %d %s, %d/%d up", j.GetName(), j.GetVersion(), j.GetState(), asWanted(c), c.GetWanted())
 	if u.GetState() == string(cluster.Updating) {
 		line += fmt.Sprintf(", %d of %d moved", u.GetMoved(), u.GetTotal())
 	}

@@ -56,10 +56,13 @@ func (a *app) jobList() *cobra.Command {
 	}
 }
 
+// asWanted returns how many slots are up, or ended well.
+func asWanted(c *apiv1.JobCounts) int64 { return c.GetUp() + c.GetDone() - c.GetFailed() }
+
 // upOf says how many of a job's wanted slots are as they should be.
 func upOf(j *apiv1.Job) string {
 	c := j.GetCounts()
-	text := fmt.Sprintf("%d/%d", c.GetUp()+c.GetDone(), c.GetWanted())
+	text := fmt.Sprintf("%d/%d", asWanted(c), c.GetWanted())
 	if c.GetLimited() && c.GetEligible() < c.GetEligibleOf() {
 		text += fmt.Sprintf(" (%d eligible of %d)", c.GetEligible(), c.GetEligibleOf())
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/setpointd/setpoint/core/hcltext"
 	"github.com/setpointd/setpoint/sdk/cluster"
+	"github.com/setpointd/setpoint/sdk/wire"
 )
 
 // fullSpec is what testdata/full.hcl and full.json say.
@@ -98,6 +99,28 @@ func TestFullSaysEverything(t *testing.T) {
 	defaults := cluster.JobSpec{Name: "other", Task: cluster.TaskSpec{Health: &cluster.HealthSpec{}}}.WithDefaults()
 	zeroSaid := fullSpec()
 	requireDifferent(t, "job", reflect.ValueOf(zeroSaid), reflect.ValueOf(defaults))
+}
+
+// TestEveryFieldReachesTheServer sends what a file says, and compares what arrives.
+func TestEveryFieldReachesTheServer(t *testing.T) {
+	batch := cluster.JobSpec{Name: "b", Type: cluster.TypeBatch, Parallelism: 3, Task: cluster.TaskSpec{
+		Command: []string{"x"}, Health: &cluster.HealthSpec{Exec: []string{"check", "it"}},
+	}}.WithDefaults()
+	tcp := fullSpec()
+	tcp.Task.Health = &cluster.HealthSpec{TCP: "127.0.0.1:80", Interval: 1, Timeout: 2, StartPeriod: 3, Retries: 4}
+	for _, s := range []cluster.JobSpec{fullSpec(), batch, tcp} {
+		checkFormat(t, s)
+		got, err := wire.JobSpecFromProto(wire.JobSpecToProto(&s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(s, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", s.Name, diff)
+		}
+		if problems := got.Validate(); problems != nil {
+			t.Errorf("%s is refused: %v", s.Name, problems)
+		}
+	}
 }
 
 func requireDifferent(t *testing.T, path string, a, b reflect.Value) {

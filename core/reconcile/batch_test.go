@@ -213,10 +213,14 @@ func TestARestartRunsABatchAgain(t *testing.T) {
 	s.observe("2", cluster.Complete)
 	s.decide()
 	s.wantDone("1", "2")
+	s.pass(time.Minute)
 	s.restart()
 	s.decide()
 	s.want("new 1")
 	s.wantDone()
+	if v := s.slot("2"); v.NotUpWhy != cluster.NotUpNew || v.NotUpSince != s.now {
+		t.Errorf("slot 2 is not up since %v (%s), want since now, new", v.NotUpSince, v.NotUpWhy)
+	}
 	s.observe("1", cluster.Complete)
 	s.decide()
 	s.want("new 2")

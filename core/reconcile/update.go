@@ -132,6 +132,9 @@ func (d *decision) supersede(u *cluster.Update) {
 
 // renew gives a slot that is not up the newest version, and ends what still comes up in it with an older one.
 func (d *decision) renew(s *slot) {
+	if s.Done {
+		s.NotUpSince, s.NotUpWhy = d.now, cluster.NotUpNew
+	}
 	d.take(s)
 	for _, t := range s.tasks {
 		if t.live() && t.SpecVersion != d.job.Control.SpecVersion {
