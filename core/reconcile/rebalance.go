@@ -61,9 +61,14 @@ func (d *decision) balancePass(seen map[*slot]bool, b *budget, u *cluster.Update
 	return moved, busy, nil
 }
 
-// leaving returns the tasks that leave their node by what was decided up to now.
+// leaving returns the tasks that leave their node by what was decided up to now, those of a removed job of this name among them.
 func (d *decision) leaving() map[cluster.TaskID]bool {
 	out := map[cluster.TaskID]bool{}
+	for t := range d.TasksOf(d.job.Name) {
+		if t.CreatedRev < d.job.CreatedRev {
+			out[t.ID] = true
+		}
+	}
 	for _, s := range d.slots {
 		for _, t := range s.tasks {
 			if t.told || s.Slot != nil && s.Leaves != "" && s.Leaves == t.Placement.Node {

@@ -181,7 +181,7 @@ func (d *decision) placeFree(me *slot, u *cluster.Update) bool {
 
 // watch counts a failure of the slot's new task, and gives the slot's place back once it was up for long enough.
 func (d *decision) watch(s *slot, u *cluster.Update) {
-	if t := newest(s); t != nil && u.State == cluster.Updating && s.MovedIn == u.To && !s.Counted && !t.Observed.At.Before(u.Since) && d.failedEarly(s, t) {
+	if t := newest(s); t != nil && u.State == cluster.Updating && s.MovedIn == u.To && !s.Counted && !s.Fresh && !t.Observed.At.Before(u.Since) && d.failedEarly(s, t) {
 		s.Counted = true
 		u.Failures++
 		u.Message = fmt.Sprintf("task %s %s: %s", t.ID, t.Observed.State, t.Observed.Err)
