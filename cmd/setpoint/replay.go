@@ -27,7 +27,7 @@ Exit codes: 0 if all decisions are the same, 4 if one differs.`,
 				if err != nil {
 					return refuse("Give the path of a file that can be read, or - for standard input.", "%v", err)
 				}
-				defer file.Close() //nolint:errcheck // it was only read
+				defer file.Close() // it was only read
 				in = file
 			}
 			got, err := engine.Replay(in)

@@ -21,7 +21,7 @@ import (
 const logChunk = 32 << 10
 
 // ListTasks returns a page of tasks.
-func (v *service) ListTasks(_ context.Context, req *connect.Request[apiv1.ListTasksRequest]) (*connect.Response[apiv1.ListTasksResponse], error) {
+func (v *service) ListTasks(ctx context.Context, req *connect.Request[apiv1.ListTasksRequest]) (*connect.Response[apiv1.ListTasksResponse], error) {
 	m := req.Msg
 	p, err := newPage(m.GetPageSize(), m.GetPageToken())
 	if err != nil {
@@ -50,10 +50,36 @@ func (v *service) ListTasks(_ context.Context, req *connect.Request[apiv1.ListTa
 	}
 	found, next := cut(p, rows)
 	out := &apiv1.ListTasksResponse{NextPageToken: next, Revision: uint64(state.Revision)}
+	asked := make(map[string]*engine.WhyResult)
 	for _, t := range found {
-		out.Tasks = append(out.Tasks, taskView(state, t))
+		view := taskView(state, t)
+		if err := v.explainGroup(ctx, view, t, asked); err != nil {
+			return nil, err
+		}
+		out.Tasks = append(out.Tasks, view)
 	}
 	return connect.NewResponse(out), nil
+}
+
+// explainedGroups is how many groups one list of tasks explains with amounts; the stalls of further ones say what is stored of them. WhyTask explains any.
+const explainedGroups = 100
+
+// explainGroup explains what keeps a waiting task from every node, asking once for each group.
+func (v *service) explainGroup(ctx context.Context, view *apiv1.Task, t *cluster.Task, asked map[string]*engine.WhyResult) error {
+	if t.Placed() || len(view.GetStalls()) == 0 {
+		return nil
+	}
+	key := engine.GroupKey(t)
+	why, ok := asked[key]
+	if !ok && len(asked) < explainedGroups {
+		var err error
+		if why, err = v.why(ctx, t.ID); err != nil {
+			return err
+		}
+		asked[key] = why
+	}
+	explainWith(view.GetStalls(), why)
+	return nil
 }
 
 // find returns the task of that id, or the newest of the slot JOB/SLOT.

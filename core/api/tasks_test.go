@@ -227,3 +227,22 @@ func TestLogsOfATask(t *testing.T) {
 		t.Errorf("a node without a session gave %v", err)
 	}
 }
+
+func TestListedTasksAreExplained(t *testing.T) {
+	s := serve(t, nil)
+	s.engine.set(9, node("a", "n1"), job("web", 2), slot("web", "1"), slot("web", "2"), task("web/1/3"), task("web/2/3"), groupStall("web"))
+	asked := 0
+	s.engine.answer(func(op engine.Op) (any, error) {
+		asked++
+		return engine.WhyResult{Sentence: "no node can run it", Nearest: "n1", Clears: "n1 meets it"}, nil
+	})
+	res, err := s.as(pki.RoleReader).ListTasks(t.Context(), connect.NewRequest(&apiv1.ListTasksRequest{}))
+	if err != nil || len(res.Msg.GetTasks()) != 2 || asked != 1 {
+		t.Fatalf("got %v, %v, and asked %d times", res, err, asked)
+	}
+	for _, x := range res.Msg.GetTasks() {
+		if st := x.GetStalls(); len(st) != 1 || st[0].GetClears() != "n1 meets it" || st[0].GetNearest() != "n1" || st[0].GetMessage() != "no node can run it" {
+			t.Errorf("%s waits for %v", x.GetId(), st)
+		}
+	}
+}

@@ -113,7 +113,7 @@ func (c *forecast) carryOut(ctx context.Context) error {
 func (c *forecast) run(ctx context.Context) error {
 	idle := 0
 	var in []Input
-	for wake := time.Duration(1); ; c.out.Turns++ {
+	for ; ; c.out.Turns++ {
 		if c.out.Turns >= c.Turns {
 			return nil
 		}
@@ -124,7 +124,8 @@ func (c *forecast) run(ctx context.Context) error {
 		if idle++; len(out.Turn.Changes) > 0 {
 			idle = 0
 		}
-		if wake = out.Wake; out.More {
+		wake := out.Wake
+		if out.More {
 			wake = 1
 		}
 		at, any := c.next(wake)

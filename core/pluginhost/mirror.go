@@ -59,12 +59,6 @@ func (m *mirror) present(i uint32, at uint64) (yes, sure bool) {
 	return t.until == 0 || at < t.until, true
 }
 
-// known reports whether an answer at a revision may name the index.
-func (m *mirror) known(i uint32, at uint64) bool {
-	yes, _ := m.present(i, at)
-	return yes
-}
-
 // apply notes what nodes there are at a revision, and returns messages that tell the plugin, at least one.
 func (m *mirror) apply(revision uint64, reset bool, nodes map[uint32]*cluster.Node) []*pluginv1.Nodes {
 	reset = reset || m.numbers == nil || m.crowded()

@@ -262,7 +262,7 @@ func number(table map[engine.Rejection]uint32, all *[]engine.Rejection, err erro
 	if !ok {
 		panic(err)
 	}
-	r := engine.Rejection{Code: cluster.Code(stall.Code), Detail: stall.Detail, Clears: stall.Clears, Evicts: stall.Evicts}
+	r := engine.Rejection{Code: stall.Code, Detail: stall.Detail, Clears: stall.Clears, Evicts: stall.Evicts}
 	k, ok := table[r]
 	if !ok {
 		k = uint32(len(*all))

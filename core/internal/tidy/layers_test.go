@@ -123,7 +123,7 @@ var homes = map[string][]string{
 var pure = []string{"sdk/cluster", "core/monitor", "core/reconcile", "core/place"}
 
 // environment are the packages that may read the environment; all others take what they need as values.
-var environment = []string{"core/config", "cmd/...", "sdk", "core/pluginhost/...", "agent/driver/process"}
+var environment = []string{"core/config", "cmd/...", "sdk", "core/pluginhost/...", "agent/driver/process", "test/..."}
 
 // Sizes that keep a file to one concept and a function to one thought.
 const (
