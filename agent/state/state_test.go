@@ -45,17 +45,17 @@ func task(id cluster.TaskID) (Assignment, Status) {
 		panic(err)
 	}
 	return Assignment{
-			Task: id, Job: job, Slot: slot, Desired: cluster.DesiredRunning, Grace: -1, Observed: cluster.Accepted, Start: true,
-			Spec: &cluster.TaskSpec{
-				Driver: "process", Command: []string{"/srv/web"}, Dir: "/srv", User: "www", Env: map[string]string{"A": "b"},
-				Config: map[string]string{"c": "d"}, Resources: cluster.Resources{MilliCPU: 500, Memory: 1 << 20, Units: map[string]int64{"gpu": 1}},
-				Ports: []cluster.Port{{Name: "http", Static: 8080}}, Stop: cluster.StopSpec{Signal: "TERM", Grace: 10 * time.Second},
-				Health: &cluster.HealthSpec{TCP: "127.0.0.1:8080", Interval: time.Second, Timeout: time.Second, Retries: 3},
-			},
-			Ports: []cluster.PortGrant{{Name: "http", Number: 8080}}, Addresses: []cluster.AddressGrant{{Name: "eth0", Pool: "lan", Address: "10.1.0.1"}},
-		}, Status{
-			Task: id, State: cluster.Failed, Message: "started", Err: "exit code 3", ExitCode: 3, Healthy: true, At: time.Unix(5, 6),
-		}
+		Task: id, Job: job, Slot: slot, Desired: cluster.DesiredRunning, Grace: -1, Observed: cluster.Accepted, Start: true,
+		Spec: &cluster.TaskSpec{
+			Driver: "process", Command: []string{"/srv/web"}, Dir: "/srv", User: "www", Env: map[string]string{"A": "b"},
+			Config: map[string]string{"c": "d"}, Resources: cluster.Resources{MilliCPU: 500, Memory: 1 << 20, Units: map[string]int64{"gpu": 1}},
+			Ports: []cluster.Port{{Name: "http", Static: 8080}}, Stop: cluster.StopSpec{Signal: "TERM", Grace: 10 * time.Second},
+			Health: &cluster.HealthSpec{TCP: "127.0.0.1:8080", Interval: time.Second, Timeout: time.Second, Retries: 3},
+		},
+		Ports: []cluster.PortGrant{{Name: "http", Number: 8080}}, Addresses: []cluster.AddressGrant{{Name: "eth0", Pool: "lan", Address: "10.1.0.1"}},
+	}, Status{
+		Task: id, State: cluster.Failed, Message: "started", Err: "exit code 3", ExitCode: 3, Healthy: true, At: time.Unix(5, 6),
+	}
 }
 
 func TestWhatWasWrittenComesBack(t *testing.T) {

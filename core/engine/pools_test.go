@@ -84,7 +84,7 @@ func TestAnAddressIsFreeOnceItsTaskIsDead(t *testing.T) {
 	if got := addresses(e, "b"); got != "" {
 		t.Fatalf("b was given %s before the stop was seen", got)
 	}
-	at = obey(t, e, at)
+	obey(t, e, at)
 	if a, b := addresses(e, "a"), addresses(e, "b"); a != "1=10.1.0.1" || b != "1=10.1.0.2" {
 		t.Errorf("a has %s and b %s", a, b)
 	}
