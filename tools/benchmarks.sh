@@ -4,9 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 count=${BENCH_COUNT:-6}
-benchstat=$1
-raw=$(mktemp)
-trap 'rm -f "$raw"' EXIT
+benchstat=$(realpath "$1")
+dir=$(mktemp -d)
+raw=$dir/figures
+trap 'rm -rf "$dir"' EXIT
 
 run() { # PACKAGE PATTERN
 	echo "== $1 $2" >&2
@@ -33,7 +34,7 @@ records, folding included.
 
 \`\`\`
 TXT
-	"$benchstat" "$raw"
+	(cd "$dir" && "$benchstat" figures)
 	echo '```'
 } >docs/BENCHMARKS.md
 echo "wrote docs/BENCHMARKS.md" >&2
