@@ -200,14 +200,24 @@ func TestJobRunJSON(t *testing.T) {
 	}
 }
 
+// All mistakes of a file are told at once: those that only the server and its plugins see beside those that anybody does.
 func TestMistakesInAFile(t *testing.T) {
 	f := newFake(t)
-	path := jobFile(t, "job \"web\" {\n  cuont = 3\n  priority = 1000\n  task {\n    command = [\"x\"]\n  }\n}\n")
-	for _, command := range []string{"run", "validate"} {
-		f.run(t, "job", command, path).expect(t, exitRefused, nil, []string{"web.hcl line 2", "cuont", "web.hcl line 3", "priority"})
+	f.runJob = func(req *apiv1.RunJobRequest) (*apiv1.JobResponse, error) {
+		if !req.GetDryRun() {
+			t.Error("a file with mistakes was run")
+		}
+		return nil, refused(connect.CodeInvalidArgument, "job web is not valid", &apiv1.ErrorDetail{Code: "invalid", Problems: []*apiv1.Problem{
+			{Path: "priority", Summary: "Said by the server as well"}, {Path: "type", Summary: "Unknown job type", Detail: "Served are: global."},
+		}})
 	}
-	if n := len(f.noted()); n != 0 {
-		t.Errorf("the server was asked %d times", n)
+	path := jobFile(t, "job \"web\" {\n  cuont = 3\n  priority = 1000\n  type = \"tyep\"\n  task {\n    command = [\"x\"]\n  }\n}\n")
+	for _, command := range []string{"run", "validate"} {
+		r := f.run(t, "job", command, path)
+		r.expect(t, exitRefused, nil, []string{"web.hcl line 2", "cuont", "web.hcl line 3", "priority", "web.hcl line 4", "Unknown job type"})
+		if strings.Contains(r.errOut, "Said by the server") {
+			t.Errorf("a mistake was told twice:\n%s", r.errOut)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,15 +44,16 @@ func (a *app) printValidations(name string, answers []pluginhost.Validation) err
 		Version  string   `json:"version"`
 		Valid    bool     `json:"valid"`
 		Problems []string `json:"problems"`
+		lines    []string // parallel to Problems: the line of the file that each is about, "" if none
 	}
 	all, valid := []plugin{}, true
 	for _, v := range answers {
 		p := plugin{Name: v.Plugin, Version: v.Version, Valid: v.OK(), Problems: []string{}}
 		for _, d := range v.Diagnostics {
-			p.Problems = append(p.Problems, d.String())
+			p.Problems, p.lines = append(p.Problems, d.String()), append(p.lines, sourceLine(d.Where))
 		}
 		if v.Err != nil {
-			p.Problems = append(p.Problems, v.Err.Error())
+			p.Problems, p.lines = append(p.Problems, v.Err.Error()), append(p.lines, "")
 		}
 		all, valid = append(all, p), valid && p.Valid
 	}
@@ -60,8 +63,11 @@ func (a *app) printValidations(name string, answers []pluginhost.Validation) err
 				continue
 			}
 			fmt.Fprintf(w, "%s\n", style.Red("plugin "+p.Name+":"))
-			for _, text := range p.Problems {
+			for i, text := range p.Problems {
 				fmt.Fprintln(w, console.Indent("  ", text))
+				if p.lines[i] != "" {
+					fmt.Fprintln(w, console.Indent("    ", p.lines[i]))
+				}
 			}
 		}
 		if valid {
@@ -72,4 +78,26 @@ func (a *app) printValidations(name string, answers []pluginhost.Validation) err
 		return refuse("A server would start with it, without the plugins that refuse it.", "%s: a plugin refuses its settings", name)
 	}
 	return err
+}
+
+// sourceLine returns the line of a file that a position such as setpoint.hcl:12,5-10 names, with its number; "" if there is none.
+func sourceLine(where string) string {
+	colon := strings.LastIndexByte(where, ':')
+	if colon < 0 {
+		return ""
+	}
+	text, _, _ := strings.Cut(where[colon+1:], ",")
+	number, err := strconv.Atoi(text)
+	if err != nil {
+		return ""
+	}
+	src, err := os.ReadFile(where[:colon])
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(string(src), "\n")
+	if number < 1 || number > len(lines) {
+		return ""
+	}
+	return fmt.Sprintf("%4d: %s", number, strings.TrimRight(lines[number-1], "\r"))
 }

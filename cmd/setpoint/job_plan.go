@@ -47,7 +47,7 @@ The server tries it on a copy of its state, in made-up time, by the same rules b
 result rests on is listed below it. With --output json all of it is printed, also what waits for a while only.
 Exit codes: 0 if everything would come to be as asked, 3 if something would stall or was still moving at the end.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := a.readJobs(args[0])
+			file, err := a.readJobs(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

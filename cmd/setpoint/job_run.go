@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,7 @@ Exit codes: 3 if the job did not come to run in time, which is followed by what 
 }
 
 func (a *app) runFile(ctx context.Context, path, reason string, wait time.Duration) error {
-	file, err := a.readJobs(path)
+	file, err := a.readJobs(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -112,13 +113,20 @@ func finished(res *apiv1.JobResponse) string {
 	return fmt.Sprintf("it has ended already (%s); `setpoint job restart %s` runs it again", j.GetState(), j.GetName())
 }
 
-// readJobs reads a job file. Mistakes are written with their lines.
-func (a *app) readJobs(path string) (*parsedFile, error) {
+// readJobs reads a job file. Mistakes are written with their lines, all at once: where there are some, a server that can be reached is asked for those that only
+// its plugins see.
+func (a *app) readJobs(ctx context.Context, path string) (*parsedFile, error) {
 	src, name, err := a.readFile(path)
 	if err != nil {
 		return nil, err
 	}
 	file, diags := jobfile.Parse(name, src)
+	if diags.HasErrors() {
+		for i, problems := range a.pluginMistakes(ctx, file) {
+			diags = append(diags, file.Jobs[i].Diagnose(problems)...)
+		}
+		hcltext.Sort(diags)
+	}
 	if len(diags) > 0 {
 		if err := file.Write(a.errOut, diags, a.look()); err != nil {
 			return nil, err
@@ -129,6 +137,30 @@ func (a *app) readJobs(path string) (*parsedFile, error) {
 		return nil, errShown(exitRefused)
 	}
 	return file, nil
+}
+
+// askBriefly is how long a server may take to say what else is wrong with a file that is refused anyhow.
+const askBriefly = 3 * time.Second
+
+// pluginMistakes returns, for each job of a file, what a server and its plugins find wrong with what it says to plugins, and with its type; nothing if no server
+// answers.
+func (a *app) pluginMistakes(ctx context.Context, file *parsedFile) [][]cluster.Problem {
+	s, err := a.connect()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askBriefly)
+	defer cancel()
+	out := make([][]cluster.Problem, len(file.Jobs))
+	for i, job := range file.Jobs {
+		_, err := ask(ctx, s, s.RunJob, &apiv1.RunJobRequest{Spec: wire.JobSpecToProto(&job.Spec), HasDefaults: true, DryRun: true})
+		for _, p := range client.Detail(err).GetProblems() {
+			if p.GetPath() == "type" || strings.HasPrefix(p.GetPath(), "plugin[") {
+				out[i] = append(out[i], cluster.Problem{Path: p.GetPath(), Summary: p.GetSummary(), Detail: p.GetDetail()})
+			}
+		}
+	}
+	return out
 }
 
 // parsedFile is a job file that was read.
@@ -186,7 +218,7 @@ func (a *app) jobValidate() *cobra.Command {
 	return &cobra.Command{
 		Use: "validate FILE", Short: "Check a job file; a server that can be reached asks its plugins too", Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := a.readJobs(args[0])
+			file, err := a.readJobs(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
