@@ -86,6 +86,11 @@ func (e *Engine) pluginSlots(in PluginSlots) {
 	}
 	for _, s := range in.Upsert {
 		a.slots[s.Key] = s
+		for _, i := range s.Nodes {
+			if n := e.nodeAt(i); n != nil && n.Created > in.Revision {
+				a.forget(s.Key, i) // the plugin speaks of another node, which had this index before
+			}
+		}
 	}
 	for _, key := range in.Remove {
 		delete(a.slots, key)
@@ -95,6 +100,20 @@ func (e *Engine) pluginSlots(in PluginSlots) {
 	}
 	a.stall, a.known, a.asOf = in.Stall, true, in.JobRevision
 	e.weigh(p)
+}
+
+// forget takes a node that is no more out of a slot that is limited to it. A slot without any other goes with it: a newer answer is on its way.
+func (a *jobAnswer) forget(key cluster.SlotKey, i uint32) {
+	s := a.slots[key]
+	at := slices.Index(s.Nodes, i)
+	if at < 0 {
+		return
+	}
+	if s.Nodes = slices.Delete(slices.Clone(s.Nodes), at, at+1); len(s.Nodes) == 0 {
+		delete(a.slots, key)
+		return
+	}
+	a.slots[key] = s
 }
 
 // Answer returns what the job's type says of its slots, for reconcile.

@@ -23,7 +23,7 @@ func typed(t *testing.T) (*Engine, PluginJob) {
 
 // each names a slot for each of the nodes with the given indexes.
 func each(j PluginJob, session uint64, nodes ...uint32) PluginSlots {
-	in := PluginSlots{Name: "g", Session: session, Job: j.Name, JobRevision: j.Revision}
+	in := PluginSlots{Name: "g", Session: session, Revision: j.Revision, Job: j.Name, JobRevision: j.Revision}
 	for _, i := range nodes {
 		in.Upsert = append(in.Upsert, SlotAnswer{Key: cluster.SlotKey([]string{"n1", "n2", "n3"}[i]), Nodes: []uint32{i}})
 	}
@@ -196,5 +196,29 @@ func TestAnUnknownJobType(t *testing.T) {
 	step(e, 3, PluginUp{Name: "g", Session: 1, JobTypes: []string{"other"}})
 	if got := jobCodes(e); !slices.Equal(got, []cluster.Code{cluster.CodeUnknownJobType}) || len(slotKeys(e)) != 0 {
 		t.Errorf("stalls %v, slots %v", got, slotKeys(e))
+	}
+}
+
+// An index that a node had is given to the next that joins. What was said of the one is not said of the other.
+func TestSlotsDoNotMoveToWhoeverHasTheIndexNext(t *testing.T) {
+	for name, late := range map[string]bool{"said before": false, "on its way": true} {
+		t.Run(name, func(t *testing.T) {
+			e, j := typed(t)
+			answer := each(j, 1, 0, 1, 2)
+			if !late {
+				step(e, 4, answer, fresh(e, 1))
+			}
+			step(e, 5, command{op: Decommission{Node: "n3", Force: true}})
+			step(e, 6, command{op: RemoveNode{Node: "n3"}})
+			join(e, 7, "n4")
+			if late {
+				step(e, 8, answer)
+			}
+			for _, s := range e.View().Slots("log") {
+				if slices.Contains(s.Nodes, "n4") {
+					t.Errorf("slot %s is limited to %v", s.Key, s.Nodes)
+				}
+			}
+		})
 	}
 }

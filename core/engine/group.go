@@ -177,6 +177,10 @@ func (e *Engine) recount(stalled map[string]bool, nodes []int) {
 			next := place.Recheck(c, e.placeGroup(g), *g.stands, nodes)
 			g.stands = &next
 		}
+		if g.stands.Fits() { // room that was kept for a task has become free by its placing: the next turn takes it
+			g.dirty, e.more = true, true
+			continue
+		}
 		e.recordStanding(g)
 	}
 }

@@ -28,6 +28,13 @@ func (e *Engine) freeIndex(id cluster.NodeID) {
 	}
 	delete(e.index, id)
 	e.byIndex[i] = ""
+	for _, p := range e.plugins {
+		for _, a := range p.jobs {
+			for key := range a.slots {
+				a.forget(key, i) // the index is another node's next
+			}
+		}
+	}
 	e.ledger.drop(i)
 	e.unmirror(i)
 }

@@ -193,7 +193,8 @@ func TestFrozenPluginIsReplaced(t *testing.T) {
 	}
 	r.Update(engine.PluginUpdate{Plugin: "pool", Session: up.Session, Revision: 8, Nodes: []engine.IndexedNode{{Index: 0, Node: node("n1", nil)}}})
 	down := await(t, r.engine, "down", func(engine.PluginDown) bool { return true })
-	if down.Code != cluster.CodePluginTimeout || !strings.Contains(down.Message, "has not applied revision 8") {
+	// On a busy machine it is a ping that finds out first.
+	if down.Code != cluster.CodePluginTimeout || !strings.Contains(down.Message, "has not applied revision 8") && !strings.Contains(down.Message, "ping") {
 		t.Errorf("down: %+v", down)
 	}
 	r.up(t, "pool", up.Session)

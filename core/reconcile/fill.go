@@ -157,7 +157,7 @@ func endOf(t *task) cluster.Time {
 		return t.Desired.Since
 	case t.Observed.State.Terminal():
 		return t.Observed.At
-	case t.lost:
+	case t.node != nil && t.node.Status.State == cluster.NodeDown: // lost then, whether or not its node was declared gone since
 		return t.node.Status.Since
 	}
 	return t.Condition.Since
@@ -172,6 +172,9 @@ func (d *decision) restart(s *slot, last *task, upFor time.Duration) {
 	d.forgive(s, upFor)
 	if s.Ends && !d.attemptLeft(s) { // what is to end is not tried for ever
 		s.Done, s.Failed, s.MovedBy = true, true, ""
+		if d.queued > 0 {
+			d.wakeIn(1) // it was its turn: the next one's now
+		}
 		return
 	}
 	d.retry(s, last)
