@@ -22,6 +22,10 @@ BENCH ?= .
 BENCH_PACKAGES ?= ./...
 BENCH_COUNT ?= 6
 
+# How many games sim plays, and the first seed.
+SEEDS ?= 600
+SEED ?= 1
+
 .PHONY: help
 help: ## This list
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +57,15 @@ race: ## Run all tests under the race detector
 .PHONY: scenarios
 scenarios: build ## Run the black-box scenarios with all their repetitions (long)
 	SETPOINT_SCENARIOS=full go test -count=1 -timeout 3h -v ./test/...
+
+.PHONY: sim
+sim: ## Play 600 random games of the simulator, some with hundreds of nodes (SEEDS, SEED: how many, from which on)
+	go test -count=1 -timeout 20m ./core/sim -run '^TestChaos$$' -seeds $(SEEDS) -seed $(SEED)
+	go test -count=1 -timeout 20m ./core/sim -run '^TestChaos$$' -large -seeds 5 -seed $(SEED)
+
+.PHONY: mutants
+mutants: ## Make faults in a copy of the core, one by one; the simulator has to find each (5 minutes)
+	go run ./core/sim/mutants
 
 .PHONY: bench
 bench: $(BIN)/benchstat ## Run the benchmarks that docs/BENCHMARKS.md holds, and write it (10 minutes; leave the machine alone meanwhile)

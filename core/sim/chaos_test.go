@@ -3,6 +3,7 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,14 +14,22 @@ var (
 	seeds = flag.Int("seeds", 50, "how many seeds to play")
 	first = flag.Int("seed", 1, "the first seed")
 	large = flag.Bool("large", false, "play with hundreds of nodes")
+	until = flag.Bool("until-failure", false, "begin no game once one has failed")
 )
 
 // TestChaos plays random operators and faults against a cluster, and then has it settle in peace.
 func TestChaos(t *testing.T) {
+	var failed atomic.Bool
 	for seed := *first; seed < *first+*seeds; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
+			if *until && failed.Load() {
+				t.Skip("another one has failed")
+			}
 			play(t, uint64(seed), *large)
+			if t.Failed() {
+				failed.Store(true)
+			}
 		})
 	}
 }

@@ -129,3 +129,71 @@ func TestStraysKeepTheirNodeForThemselves(t *testing.T) {
 		})
 	}
 }
+
+// The delay before a restart stands, also if meanwhile the node of an earlier task, which was lost, is declared gone.
+func TestDelayStandsWhenALostTaskIsDeclaredGone(t *testing.T) {
+	w := newWorld(t, 4)
+	w.MustDo(engine.RunJob{Spec: job("web", 1, func(s *cluster.JobSpec) { s.Restart.Delay, s.Restart.MaxDelay = 5*time.Second, 5*time.Second })})
+	w.RunUntil(5*time.Second, func() bool { return up(w, "web") == 1 })
+	lost := ""
+	for _, a := range w.Agents {
+		if a.Starts > 0 {
+			lost, a.Silent = a.Name, true
+		} else {
+			a.Reject = func(cluster.TaskID) string { return "not here" }
+		}
+	}
+	slot := cluster.Subject{Kind: cluster.SubjectSlot, ID: "web/1"}
+	delayed := func() bool {
+		s := w.State().StallsOf(slot)
+		return len(s) == 1 && s[0].Code == cluster.CodeRestartDelay
+	}
+	if !w.RunUntil(20*time.Second, delayed) {
+		t.Fatal("no delay")
+	}
+	made := func() (last cluster.Revision) {
+		for x := range w.State().TasksOf("web") {
+			last = max(last, x.CreatedRev)
+		}
+		return last
+	}
+	before := made()
+	w.Run(time.Second)
+	w.MustDo(engine.Decommission{Node: lost})
+	w.Run(2 * time.Second)
+	if made() != before {
+		t.Error("another task was made within the delay")
+	}
+}
+
+// A batch slot whose attempts are used up when its turn comes gives the turn to the next.
+func TestUsedUpSlotsGiveTheirTurnAway(t *testing.T) {
+	w := newWorld(t, 4)
+	w.Agent("n1").Exit = func(_ cluster.TaskID, up time.Duration) (int, bool) { return 1, up > 2*time.Second }
+	for _, name := range []string{"n2", "n3", "n4"} {
+		w.Agent(name).Exit = func(_ cluster.TaskID, up time.Duration) (int, bool) { return 0, up > 10*time.Second }
+	}
+	w.MustDo(engine.RunJob{Spec: job("sweep", 0, func(s *cluster.JobSpec) {
+		s.Type, s.Parallelism = cluster.TypeGlobalBatch, 1
+		s.Restart.Delay, s.Restart.MaxDelay, s.Restart.Attempts, s.Restart.Window = time.Second, time.Second, 1, time.Hour
+	})})
+	n1 := w.Agent("n1")
+	if !w.RunUntil(time.Minute, func() bool { return n1.Starts == 2 }) {
+		t.Fatal("no second attempt")
+	}
+	w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Pause})
+	w.Run(4 * time.Second) // it fails while its slot is held, and another has its turn
+	w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Active})
+	done := func() int {
+		n := 0
+		for _, s := range w.State().Slots("sweep") {
+			if s.Done {
+				n++
+			}
+		}
+		return n
+	}
+	if !w.RunUntil(time.Minute, func() bool { return done() == 4 }) {
+		t.Errorf("%d of 4 slots are done", done())
+	}
+}

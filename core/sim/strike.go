@@ -11,9 +11,11 @@ import (
 // strike does what fate may do.
 func (g *Game) strike() {
 	w, a := g.World, g.agent()
-	switch g.rng.IntN(20) {
+	switch g.rng.IntN(22) {
 	case 0, 1, 2:
-		a.Silent = !a.Silent
+		if a.Silent = !a.Silent; g.chance(2) {
+			a.HangUp()
+		}
 		w.tracef("%s silent %v", a.Name, a.Silent)
 	case 3, 4:
 		g.power(a)
@@ -35,6 +37,13 @@ func (g *Game) strike() {
 		a.HangUp() // the connection breaks and is made again; what was on its way is lost
 	case 13:
 		a.Forget(w) // its disk is replaced while its processes run
+		if g.chance(2) {
+			g.run(g.upTo(time.Second))
+			a.Silent = true
+			a.HangUp()
+		}
+	case 20, 21:
+		g.relabel(a)
 	case 14:
 		g.repeat(a)
 	case 15:
@@ -46,6 +55,36 @@ func (g *Game) strike() {
 	case 18, 19:
 		g.relieve()
 	}
+}
+
+// relabel changes labels, and takes some changes back, while filters are slow or away: what they say meanwhile is of nodes as they were.
+func (g *Game) relabel(a *Agent) {
+	w := g.World
+	for _, p := range w.plugins {
+		switch {
+		case p.def.Filter == nil || p.Dead || w.away > 0:
+		case g.chance(3):
+			w.KillPlugin(p.def.Name)
+		default:
+			p.Delay = 200*time.Millisecond + g.upTo(1500*time.Millisecond)
+		}
+	}
+	flip := func(b *Agent) {
+		if n := w.State().Node(b.Node); n != nil {
+			disk := map[string]string{"ssd": "hdd"}[n.Spec.Labels["disk"]]
+			if disk == "" {
+				disk = "ssd"
+			}
+			g.do(engine.LabelNode{Node: string(b.Node), Set: map[string]string{"disk": disk}})
+		}
+	}
+	flip(a)
+	for range 3 {
+		flip(g.agent())
+		g.run(g.upTo(400 * time.Millisecond))
+	}
+	flip(a)
+	g.do(engine.ScaleJob{Job: g.job(), Count: g.size.count})
 }
 
 // relieve ends some of what is wrong, so that games do not starve.
