@@ -16,7 +16,7 @@ import (
 const (
 	sampleEvery = 200 * time.Millisecond
 	// lag is how long what the server says may differ from what is true on the nodes.
-	lag = time.Second
+	lag = 3 * time.Second
 	// lagSamples is in how many samples in a row it must differ besides, so that a sampler that was itself held up accuses nobody.
 	lagSamples = 4
 	// returning is how long a node that was cut off has to end what was replaced meanwhile.
@@ -31,7 +31,7 @@ const (
 //	V2 what a node's tasks reserve is what the server says is used, the rest is free, and neither is less than nothing
 //	V3 nothing starts on a node later than a drain of it was acknowledged
 //	V4 a task that has not advanced for 5 s says why, one that runs or has ended does not; since stays as long as a stall does
-//	V5 what is listed as running is what is alive on nodes that can be reached, with a second's delay
+//	V5 what is listed as running is what is alive on nodes that can be reached, with three seconds' delay: an agent backs off while its server is away
 //	V6 nothing names a job 10 s after its removal
 //
 // V7 and V8 are held where logs are read and commands are run.
