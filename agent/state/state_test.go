@@ -44,7 +44,7 @@ func task(id cluster.TaskID) (Assignment, Status) {
 	if err != nil {
 		panic(err)
 	}
-	return Assignment{
+	a := Assignment{
 		Task: id, Job: job, Slot: slot, Desired: cluster.DesiredRunning, Grace: -1, Observed: cluster.Accepted, Start: true,
 		Spec: &cluster.TaskSpec{
 			Driver: "process", Command: []string{"/srv/web"}, Dir: "/srv", User: "www", Env: map[string]string{"A": "b"},
@@ -53,7 +53,8 @@ func task(id cluster.TaskID) (Assignment, Status) {
 			Health: &cluster.HealthSpec{TCP: "127.0.0.1:8080", Interval: time.Second, Timeout: time.Second, Retries: 3},
 		},
 		Ports: []cluster.PortGrant{{Name: "http", Number: 8080}}, Addresses: []cluster.AddressGrant{{Name: "eth0", Pool: "lan", Address: "10.1.0.1"}},
-	}, Status{
+	}
+	return a, Status{
 		Task: id, State: cluster.Failed, Message: "started", Err: "exit code 3", ExitCode: 3, Healthy: true, At: time.Unix(5, 6),
 	}
 }
