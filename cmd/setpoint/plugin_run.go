@@ -190,7 +190,7 @@ func (p *inTerminal) end() error {
 // attachment is a file that asks the server to use a plugin.
 type attachment struct{ path, reply, name string }
 
-// attach asks the server whose data directory is named to use a plugin, and waits for its reply.
+// attach asks the server whose data directory is named to use a plugin, and waits for its reply or for ctx to end. What it returns must be released either way.
 func (a *app) attach(ctx context.Context, name string, at sdk.Attachment) (*attachment, error) {
 	dir, err := a.dir()
 	if err != nil {
@@ -211,6 +211,9 @@ func (a *app) attach(ctx context.Context, name string, at sdk.Attachment) (*atta
 		return nil, err
 	}
 	reply, err := h.await(ctx, at.Socket)
+	if ctx.Err() != nil {
+		return h, nil
+	}
 	if err == nil && reply.Error != "" {
 		err = &failure{code: exitError, text: reply.Error}
 	}
