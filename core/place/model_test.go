@@ -84,6 +84,13 @@ func (m *model) claim(k int) {
 			return
 		}
 	}
+	m.hold(k)
+}
+
+func (m *model) hold(k int) {
+	cl := m.c.Claims[k]
+	n := m.nodes[cl.Node]
+	r, ports, one := m.net(k)
 	n.claims = append(n.claims, k)
 	n.free, n.tasks = n.free.Sub(r), n.tasks+1
 	n.perJob[cl.Job] += one
@@ -282,7 +289,7 @@ func (m *model) task(g *Group, t *cluster.Task, out *Result) bool {
 	}
 	if best < 0 {
 		if held {
-			m.claim(claim)
+			m.hold(claim)
 		}
 		return false
 	}

@@ -217,7 +217,7 @@ func (p *placer) restore(q *queue, claim int) {
 	node := p.v.c.Claims[claim].Node
 	st := p.v.at(node)
 	before := st.count(q.n)
-	p.v.claim(claim, st)
+	p.v.reclaim(claim, st)
 	q.changed(node, st.count(q.n)-before)
 }
 

@@ -93,6 +93,23 @@ func TestClaimBesideOldTask(t *testing.T) {
 	}
 }
 
+// A claim outlives an attempt of its own task, also where tasks of a version without the claim's limit per node have gone beyond that since.
+func TestClaimSurvivesItsTasksAttempt(t *testing.T) {
+	c := oneNode(0)
+	limited := cpu(2000)
+	limited.MaxPerNode = 1
+	c.Claims = []Claim{{Job: "web", Slot: "1", Node: 0, Reserve: limited}}
+	unlimited, own, later := one("web", cpu(1000)), one("web", cpu(1000)), one("other", cpu(2000))
+	unlimited.Tasks[0].Slot, unlimited.Tasks[0].ID = "2", "web/2/9"
+	unlimited.Key, unlimited.Priority = "unlimited", 3
+	own.Key, own.Priority, own.Nodes = "own", 2, []int{} // it may run nowhere
+	later.Priority = 1
+	got := Place(c, []Group{unlimited, own, later})
+	if len(got.Placements) != 1 || got.Placements[0].Task != "web/2/9" {
+		t.Fatalf("placed %+v, want web/2 alone: the rest of the node is claimed for web/1", got.Placements)
+	}
+}
+
 // Two moves may not count on the same free room.
 func TestFitBesideEarlierClaims(t *testing.T) {
 	c := oneNode(3000) // three tasks of one core each, one core free

@@ -99,9 +99,20 @@ func (v *view) fill(i int, st *state) {
 // claim takes the room of claim k off st, if it is there.
 func (v *view) claim(k int, st *state) {
 	if u, need := v.claimUse(k); st.fits(need, st.count(need)) {
-		st.take(u, need.job, v.claimHolder(k))
-		st.claimed = append(st.claimed, k)
+		v.hold(k, st, u, need)
 	}
+}
+
+// reclaim takes the room of claim k again after unclaim, when nothing was placed in between. It does not ask whether the claim fits: its own limit may be below
+// what tasks of another version of its job have filled since.
+func (v *view) reclaim(k int, st *state) {
+	u, need := v.claimUse(k)
+	v.hold(k, st, u, need)
+}
+
+func (v *view) hold(k int, st *state, u Use, need *need) {
+	st.take(u, need.job, v.claimHolder(k))
+	st.claimed = append(st.claimed, k)
 }
 
 // unclaim gives back the room of claim k, and reports whether the claim held any.
