@@ -22,6 +22,10 @@ func (s *session) receive(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("receive: %w", err)
 		}
+		// What waited while this process or the network stood still is of a time in which the server may have given the node up.
+		if err := s.silent(); err != nil {
+			return err
+		}
 		s.taking.Store(true)
 		err = s.take(ctx, m)
 		s.hear()

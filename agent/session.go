@@ -172,13 +172,24 @@ func (s *session) run(life context.Context, stop <-chan struct{}, client agentv1
 // guard ends a session in which nothing comes from the server any more. Its heartbeats are answers to the agent's, so the way up is known to
 // work as well.
 func (s *session) guard(ctx context.Context) error {
-	limit := max(3*s.period, leastSilence)
-	for pause(ctx, limit/4) {
-		if silence := time.Since(s.began) - time.Duration(s.heard.Load()); silence > limit && !s.taking.Load() {
-			return fmt.Errorf("nothing came from the server for %s", silence.Round(time.Millisecond))
+	for pause(ctx, s.patience()/4) {
+		if err := s.silent(); err != nil && !s.taking.Load() {
+			return err
 		}
 	}
 	return nil
+}
+
+// patience is for how long nothing may come from the server.
+func (s *session) patience() time.Duration { return max(3*s.period, leastSilence) }
+
+// silent returns an error if nothing has come from the server for too long.
+func (s *session) silent() error {
+	silence := time.Since(s.began) - time.Duration(s.heard.Load())
+	if silence <= s.patience() {
+		return nil
+	}
+	return fmt.Errorf("nothing came from the server for %s", silence.Round(time.Millisecond))
 }
 
 // keepHouse renews the certificate when it is time, and tells of changes of the machine.

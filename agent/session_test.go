@@ -133,6 +133,21 @@ func TestSilentServer(t *testing.T) {
 }
 
 // An agent waits for a server that is not there yet, and ends when it is told to meanwhile.
+// late is a stream on which assignments wait that were sent long ago.
+type late struct{ stream }
+
+func (late) Receive() (*agentv1.FromServer, error) {
+	return &agentv1.FromServer{Message: &agentv1.FromServer_Assignments{Assignments: &agentv1.Assignments{Number: 1}}}, nil
+}
+
+// An agent that stood still takes nothing of what was sent to it before: its node may be down by now, and its tasks elsewhere.
+func TestWhatIsLateIsNotTaken(t *testing.T) {
+	s := &session{stream: late{}, period: time.Second, began: time.Now().Add(-4 * time.Second)} // and has no agent that could take anything
+	if err := s.receive(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing came from the server") {
+		t.Errorf("it takes what is late: %v", err)
+	}
+}
+
 func TestNoServerAtFirst(t *testing.T) {
 	s, sims := newServer(t), t.TempDir()
 	cfg := config(t, s, sims)

@@ -100,6 +100,7 @@ func (t *task) start(ctx context.Context, told state.Assignment) {
 	attempt, cancel := context.WithCancel(ctx)
 	t.giveUp = cancel
 	t.setRuntime(starting)
+	t.log.Info("task starting", "driver", d.Name())
 	t.ops.Go(func() {
 		defer cancel()
 		h, err := t.set.start(attempt, d, spec)
