@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -10,7 +11,18 @@ import (
 	"github.com/setpointd/setpoint/test/internal/bench"
 )
 
+// clusters is how many clusters run at a time unless -parallel says it: a scenario mostly waits.
+const clusters = "4"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		if err := flag.Set("test.parallel", clusters); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
 	code := m.Run()
 	if builtIn != "" {
 		if err := os.RemoveAll(builtIn); err != nil {
@@ -44,8 +56,10 @@ func scaled[T int | time.Duration](brief, whole T) T {
 	return brief
 }
 
+// start starts the test's cluster, and has the test run beside others. A test has one cluster.
 func start(t *testing.T, opts bench.Options) *bench.Cluster {
 	t.Helper()
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it takes a while")
 	}

@@ -246,9 +246,7 @@ func Test18FNames(t *testing.T) {
 
 // Sockets are their owner's alone, also if the server was started with a umask that allows everything.
 func Test18FSockets(t *testing.T) {
-	before := syscall.Umask(0)
-	c := start(t, bench.Options{Nodes: bench.Ns(1)})
-	syscall.Umask(before)
+	c := start(t, bench.Options{Nodes: bench.Ns(1), Unmasked: true})
 	dirs := must(filepath.Glob(filepath.Join(c.Dir, "server", "plugins", "plugin-dir*")))
 	if len(dirs) != 3 {
 		t.Errorf("directories %v", dirs)

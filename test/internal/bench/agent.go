@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,12 +28,14 @@ type Agent struct {
 	process *process
 
 	mu       sync.Mutex // guards what follows
-	cuts     []cut
+	cuts     []span     // times in which the node is silent or off
 	archives []archive
+	driver   tailer // of the sim driver's log
+	said     []sim.Event
+	lines    tailer // of the agent's log
+	starts   []Attempt
+	begun    map[string]bool // tasks of starts
 }
-
-// A cut is a time in which a node is silent or off; to is zero as long as it is.
-type cut struct{ from, to time.Time }
 
 // An archive is what the sim driver wrote until the node's power went off.
 type archive struct {
@@ -55,7 +58,7 @@ func (c *Cluster) launch(n Node) *Agent {
 	c.files++
 	dir := c.path(fmt.Sprintf("a%d-%s", c.files, n.Name))
 	c.mu.Unlock()
-	a := &Agent{Node: n, c: c, dir: dir, config: dir + ".hcl", log: dir + ".log"}
+	a := &Agent{Node: n, c: c, dir: dir, config: dir + ".hcl", log: dir + ".log", lines: tailer{path: dir + ".log"}, begun: map[string]bool{}}
 	var labels strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
 		fmt.Fprintf(&labels, "    %s = %q\n", key, n.Labels[key])
@@ -77,6 +80,7 @@ agent {
   }
 }
 `, c.addr, c.path("token"), n.Name, dir, labels.String(), n.Capacity.CPU, n.Capacity.Memory))
+	c.openNode(n.Name) // the one that was closed under this name was another
 	a.start()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,11 +157,12 @@ func (a *Agent) PowerOff() {
 		a.c.t.Fatal(err)
 	}
 	a.archives = append(a.archives, archive{events, time.Now()})
-	if file := a.eventFile(); file != "" {
+	if file := a.driver.path; file != "" {
 		if err := os.Remove(file); err != nil {
 			a.c.t.Fatal(err)
 		}
 	}
+	a.driver, a.said = tailer{}, nil
 }
 
 // PowerOn starts the agent of a node that was off; nothing else runs there.
@@ -173,7 +178,7 @@ func (a *Agent) signal(sig syscall.Signal) {
 func (a *Agent) beginCut() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.cuts = append(a.cuts, cut{from: time.Now()})
+	a.cuts = append(a.cuts, span{from: time.Now()})
 }
 
 func (a *Agent) endCut() {
@@ -186,14 +191,14 @@ func (a *Agent) endCut() {
 func (a *Agent) cutWithin(long time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.ContainsFunc(a.cuts, func(c cut) bool { return c.to.IsZero() || time.Since(c.to) < long })
+	return slices.ContainsFunc(a.cuts, func(c span) bool { return c.to.IsZero() || time.Since(c.to) < long })
 }
 
 // killTasks kills what carries the mark of a task or shim of this agent, until nothing does.
 func (a *Agent) killTasks() {
 	for range 5 {
 		left := 0
-		for _, p := range marked(a.dir) {
+		for _, p := range a.marked() {
 			left++
 			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 				a.c.t.Errorf("kill %d of task %s: %v", p.PID, p.Task, err)
@@ -204,9 +209,14 @@ func (a *Agent) killTasks() {
 		}
 		a.c.Pass(20 * time.Millisecond)
 	}
-	if left := marked(a.dir); len(left) > 0 {
+	if left := a.marked(); len(left) > 0 {
 		a.c.t.Errorf("node %s: these live on after kill -9: %+v", a.Node.Name, left)
 	}
+}
+
+// marked returns what lives of the node's tasks, with their shims.
+func (a *Agent) marked() []Process {
+	return slices.DeleteFunc(marked(a.c.Dir), func(p Process) bool { return p.dir != a.dir })
 }
 
 // eventFile returns the sim driver's log, or "" as long as there is none.
@@ -225,11 +235,18 @@ func (a *Agent) eventFile() string {
 	return found
 }
 
-// events reads what the sim driver wrote since the node was switched on.
+// events reads on in what the sim driver wrote since the node was switched on, and returns all of it. It is called with the lock held.
 func (a *Agent) events() ([]sim.Event, error) {
-	file := a.eventFile()
-	if file == "" {
-		return nil, nil
+	if a.driver.path == "" {
+		a.driver.path = a.eventFile()
 	}
-	return sim.Events(filepath.Dir(file))
+	lines, err := a.driver.more()
+	for _, line := range lines {
+		var e sim.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			return nil, fmt.Errorf("read %s: %w", a.driver.path, err)
+		}
+		a.said = append(a.said, e)
+	}
+	return a.said, err
 }

@@ -41,8 +41,18 @@ func (r Result) String() string {
 	return fmt.Sprintf("setpoint %s: code %d after %s\n%s%s", strings.Join(r.Args, " "), r.Code, r.Took().Round(time.Millisecond), r.Stdout, r.Stderr)
 }
 
-// CLI runs one command. That it does not end, or ends with a code that is not documented, is an error of the test (V8).
-func (c *Cluster) CLI(args ...string) Result { return c.cliWithin(commandLimit, args...) }
+// CLI runs one command. That it does not end, or ends with a code that is not documented, is an error of the test (V8). One that waits has so much longer.
+func (c *Cluster) CLI(args ...string) Result { return c.cliWithin(commandLimit+waits(args), args...) }
+
+// waits returns how long a command is told to wait.
+func waits(args []string) time.Duration {
+	for i, a := range args[:max(0, len(args)-1)] {
+		if d, err := time.ParseDuration(args[i+1]); a == "--wait" && err == nil {
+			return d
+		}
+	}
+	return 0
+}
 
 func (c *Cluster) cliWithin(limit time.Duration, args ...string) Result {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -52,18 +62,34 @@ func (c *Cluster) cliWithin(limit time.Duration, args ...string) Result {
 	cmd.WaitDelay = time.Second
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
+	c.before(args)
 	r := Result{Args: args, Began: time.Now()}
 	err := cmd.Run()
 	r.Ended, r.Stdout, r.Stderr = time.Now(), out.String(), errOut.String()
 	r.Code = cmd.ProcessState.ExitCode()
-	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		c.t.Errorf("V8: the command has not ended: %s", r)
-	case err != nil && !errors.As(err, &exit), r.Code < Done || r.Code > Failed:
-		c.t.Errorf("V8: %v: %s", err, r)
+	if wrong := judge(r, err, limit); wrong != "" {
+		c.t.Errorf("V8: %s: %s", wrong, r)
+	}
+	if r.Code == Done {
+		c.acknowledged(args)
 	}
 	return r
+}
+
+// judge holds V8: it says what is wrong with how a command ended, or nothing.
+func judge(r Result, err error, limit time.Duration) string {
+	var exit *exec.ExitError
+	switch {
+	case r.Took() >= limit:
+		return fmt.Sprintf("the command has not ended within %s", limit)
+	case err != nil && !errors.As(err, &exit):
+		return err.Error()
+	case r.Code < Done || r.Code > Failed:
+		return fmt.Sprintf("the code %d is not documented", r.Code)
+	case r.Code != Done && strings.TrimSpace(r.Stderr+r.Stdout) == "":
+		return "it did not succeed, and does not say why"
+	}
+	return ""
 }
 
 // Must runs one command that is to succeed.
@@ -249,9 +275,6 @@ func (c *Cluster) writeJobs(jobs []Job) string {
 func (c *Cluster) RemoveJob(name string) {
 	c.t.Helper()
 	c.Must("job", "rm", name)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.removed[name] = time.Now()
 }
 
 // Label sets and removes labels of a node.
@@ -264,7 +287,6 @@ func (c *Cluster) Label(node string, labels ...string) {
 func (c *Cluster) Drain(node string) {
 	c.t.Helper()
 	c.Must("node", "drain", node)
-	c.closeNode(node)
 }
 
 // DrainWait drains a node and waits for the end.
@@ -274,9 +296,14 @@ func (c *Cluster) DrainWait(node string, wait time.Duration) Result {
 	return c.MustWithin(wait+commandLimit, "node", "drain", node, "--wait", wait.String())
 }
 
+// Pause lets a node take nothing new.
+func (c *Cluster) Pause(node string) {
+	c.t.Helper()
+	c.Must("node", "pause", node)
+}
+
 // Activate lets a node take tasks again.
 func (c *Cluster) Activate(node string) {
 	c.t.Helper()
-	c.openNode(node)
 	c.Must("node", "activate", node)
 }

@@ -20,6 +20,7 @@ type Options struct {
 	Nodes     []Node   // started with it; names, labels and capacity count
 	Config    string   // more of the server's configuration
 	Unchecked []string // invariants that the sampler is not to hold here, such as "V4"
+	Unmasked  bool     // start the server with a umask that takes nothing away
 	Keep      bool     // leave the directory when the test has failed
 }
 
@@ -55,12 +56,15 @@ type Cluster struct {
 	server     *process
 	serverAway atomic.Bool // the test has killed it
 
-	mu      sync.Mutex // guards what follows
-	agents  map[string]*Agent
-	jobs    map[string]Job       // by name, as run last
-	removed map[string]time.Time // jobs
-	closed  map[string]time.Time // nodes that were drained or paused, since the acknowledgement
-	files   int
+	mu       sync.Mutex // guards what follows
+	agents   map[string]*Agent
+	jobs     map[string]Job       // by name, as run last
+	removed  map[string]time.Time // jobs, since the acknowledgement
+	closed   map[string][]span    // when nodes were drained or paused, by name
+	serverUp time.Time            // when the server was seen ready last
+	files    int
+
+	first Usage // of the server, once all nodes were ready at first
 }
 
 // Start starts a server and its agents, and a sampler beside them, and returns once all nodes are ready. They end with the test.
@@ -72,7 +76,7 @@ func Start(t testing.TB, bin Binaries, opts Options) *Cluster {
 	}
 	c := &Cluster{
 		Dir: dir, t: t, bin: bin, opts: opts, addr: freeAddress(t),
-		agents: map[string]*Agent{}, jobs: map[string]Job{}, removed: map[string]time.Time{}, closed: map[string]time.Time{},
+		agents: map[string]*Agent{}, jobs: map[string]Job{}, removed: map[string]time.Time{}, closed: map[string][]span{},
 	}
 	t.Cleanup(c.end)
 	c.write(c.path("server.hcl"), c.configText(opts.Config))
@@ -82,6 +86,7 @@ func Start(t testing.TB, bin Binaries, opts Options) *Cluster {
 		c.launch(n)
 	}
 	c.awaitReady(slices.Collect(names(opts.Nodes))...)
+	c.first = c.Usage()
 	c.Sampler = newSampler(c)
 	return c
 }
@@ -148,7 +153,11 @@ func (c *Cluster) StartServer() {
 // LaunchServer starts the server and does not wait for it.
 func (c *Cluster) LaunchServer() {
 	c.t.Helper()
-	p, err := start("server", c.path("server.log"), c.env(), c.bin.Setpoint, "server", "--config", c.path("server.hcl"))
+	command := []string{c.bin.Setpoint, "server", "--config", c.path("server.hcl")}
+	if c.opts.Unmasked {
+		command = append([]string{"/bin/sh", "-c", `umask 0; exec "$@"`, "sh"}, command...)
+	}
+	p, err := start("server", c.path("server.log"), c.env(), command[0], command[1:]...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -159,6 +168,9 @@ func (c *Cluster) LaunchServer() {
 func (c *Cluster) AwaitServer() {
 	c.t.Helper()
 	c.MustWithin(40*time.Second, "status", "--wait", "20s")
+	c.mu.Lock()
+	c.serverUp = time.Now()
+	c.mu.Unlock()
 	c.serverAway.Store(false)
 }
 
@@ -178,6 +190,10 @@ func (c *Cluster) end() {
 		if c.Sampler.Samples() == 0 && time.Since(c.Sampler.began) > Soon && !c.t.Failed() {
 			c.t.Error("nothing was sampled")
 		}
+		if len(c.Lives("")) > 0 && len(c.Attempts()) == 0 {
+			c.t.Error("tasks ran, and no agent's log says that it started one")
+		}
+		c.checkUsage()
 	}
 	if c.server != nil {
 		_ = c.server.signal(syscall.SIGTERM)
@@ -223,38 +239,4 @@ func (c *Cluster) logs() []string {
 		c.t.Error(err)
 	}
 	return logs
-}
-
-// checkLogs finds what no log may say (V7).
-func (c *Cluster) checkLogs() {
-	if slices.Contains(c.opts.Unchecked, "V7") {
-		return
-	}
-	for _, path := range c.logs() {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			c.t.Error(err)
-			continue
-		}
-		for _, word := range []string{"panic:", "panicked", "fatal error:", "DATA RACE"} {
-			if i := strings.Index(string(data), word); i >= 0 {
-				c.t.Errorf("V7: %s says %q:\n%s", filepath.Base(path), word, data[max(0, i-200):min(len(data), i+2000)])
-			}
-		}
-	}
-}
-
-// closeNode notes that from now on nothing may start on a node.
-func (c *Cluster) closeNode(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, already := c.closed[name]; !already {
-		c.closed[name] = time.Now()
-	}
-}
-
-func (c *Cluster) openNode(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.closed, name)
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -77,15 +76,38 @@ func (s *Sampler) sums(v view) {
 	}
 }
 
-// starts holds V3. What was sent before the acknowledgement may still be on its way for a moment.
-func (s *Sampler) starts(v view) {
-	s.c.mu.Lock()
-	closed := maps.Clone(s.c.closed)
-	s.c.mu.Unlock()
-	for _, l := range v.lives {
-		since, is := closed[l.Node]
-		if is && l.Started.Add(-l.StartDelay).After(since.Add(500*time.Millisecond)) {
-			s.violate("V3"+l.Task, "V3: task %s started on node %s %s after its drain was acknowledged", l.Task, l.Node, l.Started.Sub(since))
+// closed holds V3 for nodes that take nothing.
+func (s *Sampler) closed(v view) {
+	closed := s.c.closedSpans()
+	for _, b := range v.starts {
+		for _, span := range closed[b.Node] {
+			if span.within(b.At, underWay) {
+				s.violate("V3"+b.Task, "V3: %s began to start task %s %s after its drain or pause was acknowledged", b.Node, b.Task, b.At.Sub(span.from))
+			}
+		}
+	}
+}
+
+// whileDown holds V3 for nodes that are down: as seen in one sample and still in another, with a start in between.
+func (s *Sampler) whileDown(v view) {
+	for _, n := range v.nodes {
+		if n.GetDecommissioned() {
+			continue
+		}
+		spans := s.down[n.GetName()]
+		open := len(spans) > 0 && spans[len(spans)-1].to.IsZero()
+		switch down := n.GetState() == "down"; {
+		case down && !open:
+			s.down[n.GetName()] = append(spans, span{from: v.seen})
+		case down:
+			for _, b := range v.starts {
+				if b.Node == n.GetName() && b.At.After(spans[len(spans)-1].from) && b.At.Before(v.at) {
+					s.violate("V3down"+b.Task, "V3: %s began to start task %s at %s, and was down from %s at the latest until %s at least",
+						b.Node, b.Task, b.At, spans[len(spans)-1].from, v.at)
+				}
+			}
+		case open:
+			s.down[n.GetName()] = spans[:len(spans)-1]
 		}
 	}
 }
@@ -135,12 +157,18 @@ func (s *Sampler) sameStalls(t *apiv1.Task, stalls map[string]stallSeen) {
 		for _, e := range stall.GetFacts().GetExcluded() {
 			counts = append(counts, fmt.Sprint(e.GetSource(), e.GetCode(), e.GetDetail(), e.GetCount()))
 		}
-		now := stallSeen{stall.GetSince().AsTime(), stall.GetChanged().AsTime(), stall.GetCode() + strings.Join(counts, ",")}
+		now := stallSeen{since: stall.GetSince().AsTime(), changed: stall.GetChanged().AsTime(), content: stall.GetCode() + strings.Join(counts, ",")}
 		before, known := s.stalls[key]
 		if known && !before.since.Equal(now.since) {
 			s.violate("V4since"+key, "V4: task %s waits since %s, and a moment before it was %s: %v", t.GetId(), now.since, before.since, stall)
 		}
-		if known && before.content == now.content && !before.changed.Equal(now.changed) {
+		if known && before.content == now.content {
+			now.again = before.again
+			if !before.changed.Equal(now.changed) {
+				now.again++
+			}
+		}
+		if now.again > thereAndBack {
 			s.violate("V4changed"+key, "V4: task %s: its stall changed at %s, and is what it was: %v", t.GetId(), now.changed, stall)
 		}
 		stalls[key] = now
@@ -149,6 +177,13 @@ func (s *Sampler) sameStalls(t *apiv1.Task, stalls map[string]stallSeen) {
 
 // listed holds V5.
 func (s *Sampler) listed(v view) {
+	s.c.mu.Lock()
+	settled := v.at.Sub(s.c.serverUp) > settling
+	s.c.mu.Unlock()
+	if !settled {
+		clear(s.differs)
+		return
+	}
 	away, alive := s.away(lag), s.alive(v)
 	listed := make(map[string]bool)
 	wrong := make(map[string]string)
@@ -176,26 +211,6 @@ func (s *Sampler) listed(v view) {
 		s.differs[task] = d
 		if v.at.Sub(d.since) > lag && d.samples > lagSamples {
 			s.violate("V5"+task, "V5: task %s %s, for %s", task, what, v.at.Sub(d.since))
-		}
-	}
-}
-
-// forgotten holds V6.
-func (s *Sampler) forgotten(v view) {
-	s.c.mu.Lock()
-	removed := maps.Clone(s.c.removed)
-	s.c.mu.Unlock()
-	for _, t := range v.tasks {
-		if at, is := removed[t.GetJob()]; is && v.at.Sub(at) > 10*time.Second {
-			s.violate("V6"+t.GetJob(), "V6: job %s was removed %s ago and has a task: %v", t.GetJob(), v.at.Sub(at), t)
-		}
-	}
-	for _, n := range v.nodes {
-		for _, p := range n.GetPorts() {
-			job, _, _ := strings.Cut(p.GetName(), "/")
-			if at, is := removed[job]; is && v.at.Sub(at) > 10*time.Second {
-				s.violate("V6"+p.GetName(), "V6: port %d of node %s is still held by %s", p.GetNumber(), n.GetName(), p.GetName())
-			}
 		}
 	}
 }

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -45,12 +47,13 @@ func scene(at time.Duration) view {
 		}},
 	}
 	return view{
-		at: now, same: true, tasks: []*apiv1.Task{running, waiting},
+		at: now, seen: now.Add(50 * time.Millisecond), same: true, jobs: []string{"web"}, stalls: []*apiv1.Stall{waiting.GetStalls()[0]}, tasks: []*apiv1.Task{running, waiting},
 		nodes: []*apiv1.Node{{
 			Id: "id1", Name: "n1", State: "ready", Capacity: &setpointv1.Resources{MilliCpu: 4000}, Used: &setpointv1.Resources{MilliCpu: 100},
 			Free: &setpointv1.Resources{MilliCpu: 3900},
 		}},
-		lives: []Life{{Task: "web/1/5", Job: "web", Slot: "1", Node: "n1", Started: epoch}},
+		lives:  []Life{{Task: "web/1/5", Job: "web", Slot: "1", Node: "n1", Started: epoch}},
+		starts: []Attempt{{Task: "web/1/5", Node: "n1", At: epoch.Add(-200 * time.Millisecond)}},
 	}
 }
 
@@ -58,12 +61,11 @@ func watcher(t *testing.T) (*Sampler, *recorder) {
 	t.Helper()
 	r := &recorder{TB: t}
 	c := &Cluster{
-		t: r, agents: map[string]*Agent{}, jobs: map[string]Job{"web": {Name: "web"}}, removed: map[string]time.Time{}, closed: map[string]time.Time{},
+		t: r, Dir: t.TempDir(), agents: map[string]*Agent{}, jobs: map[string]Job{"web": {Name: "web"}}, removed: map[string]time.Time{},
+		closed: map[string][]span{},
 	}
-	c.agents["a1-n1"] = &Agent{Node: N("n1"), c: c, dir: t.TempDir()}
-	return &Sampler{
-		c: c, said: map[string]bool{}, differs: map[string]difference{}, still: map[string]stillness{}, stalls: map[string]stallSeen{},
-	}, r
+	c.agents["a1-n1"] = &Agent{Node: N("n1"), c: c, dir: c.path("a1-n1")}
+	return newJudge(c), r
 }
 
 // TestSamplerSees spoils a scene in one way at a time and plays it for ten seconds.
@@ -82,7 +84,7 @@ func TestSamplerSees(t *testing.T) {
 			s.c.opts.Unchecked = []string{"V5"}
 		}, ""},
 		"two alive, one where nobody reaches it": {func(s *Sampler, v *view) {
-			a := &Agent{Node: N("n2"), c: s.c, cuts: []cut{{from: epoch}}}
+			a := &Agent{Node: N("n2"), c: s.c, cuts: []span{{from: epoch}}}
 			s.c.agents["a2-n2"] = a
 			v.lives = append(v.lives, Life{Task: "web/1/9", Node: "n2", Started: epoch})
 		}, ""},
@@ -99,8 +101,24 @@ func TestSamplerSees(t *testing.T) {
 		"a port twice": {func(_ *Sampler, v *view) {
 			v.tasks[0].Ports = []*apiv1.Port{{Name: "a", Number: 80}, {Name: "b", Number: 80}}
 		}, "V2"},
-		"a start on a drained node":     {func(s *Sampler, _ *view) { s.c.closed["n1"] = epoch.Add(-time.Second) }, "V3"},
-		"a start just before":           {func(s *Sampler, _ *view) { s.c.closed["n1"] = epoch.Add(-100 * time.Millisecond) }, ""},
+		"a start on a drained node": {func(s *Sampler, _ *view) { s.c.closed["n1"] = []span{{from: epoch.Add(-time.Second)}} }, "V3"},
+		"a start just after":        {func(s *Sampler, _ *view) { s.c.closed["n1"] = []span{{from: epoch.Add(-400 * time.Millisecond)}} }, ""},
+		"a start in a drain that ended": {func(s *Sampler, _ *view) {
+			s.c.closed["n1"] = []span{{from: epoch.Add(-2 * time.Second), to: epoch}}
+		}, "V3"},
+		"a start between two drains": {func(s *Sampler, _ *view) {
+			s.c.closed["n1"] = []span{{from: epoch.Add(-2 * time.Second), to: epoch.Add(-time.Second)}, {from: epoch}}
+		}, ""},
+		"a start on a node that is down": {func(_ *Sampler, v *view) {
+			v.nodes[0].State = "down"
+			v.starts = append(v.starts, Attempt{Task: "web/3/9", Node: "n1", At: epoch.Add(3 * time.Second)})
+		}, "V3"},
+		"a start on a node that has come back": {func(_ *Sampler, v *view) {
+			if v.at.Before(epoch.Add(3 * time.Second)) {
+				v.nodes[0].State = "down"
+			}
+			v.starts = append(v.starts, Attempt{Task: "web/3/9", Node: "n1", At: epoch.Add(3 * time.Second)})
+		}, ""},
 		"it waits and does not say why": {func(_ *Sampler, v *view) { v.tasks[1].Stalls = nil }, "V4"},
 		"it runs and says why it waits": {func(_ *Sampler, v *view) { v.tasks[0].Stalls = v.tasks[1].Stalls }, "V4"},
 		"it says everything twice": {func(_ *Sampler, v *view) {
@@ -115,7 +133,47 @@ func TestSamplerSees(t *testing.T) {
 		"dead and listed as running": {func(_ *Sampler, v *view) { v.lives = nil }, "V5"},
 		"ended a moment ago":         {func(_ *Sampler, v *view) { v.lives[0].Ended = epoch.Add(9500 * time.Millisecond) }, ""},
 		"alive and not listed":       {func(_ *Sampler, v *view) { v.tasks, v.nodes = v.tasks[1:], nil }, "V5"},
-		"a task of a removed job":    {func(s *Sampler, _ *view) { s.c.removed["web"] = epoch.Add(-time.Second) }, "V6"},
+		"differs for a second and more": {func(_ *Sampler, v *view) {
+			if at := v.at.Sub(epoch); at > 2*time.Second && at < 3500*time.Millisecond {
+				v.lives = nil
+			}
+		}, "V5"},
+		"differs for less than a second": {func(_ *Sampler, v *view) {
+			if at := v.at.Sub(epoch); at > 2*time.Second && at < 2900*time.Millisecond {
+				v.lives = nil
+			}
+		}, ""},
+		"differs just after a start of the server": {func(s *Sampler, v *view) {
+			s.c.serverUp = epoch
+			if v.at.Before(epoch.Add(9 * time.Second)) {
+				v.lives = nil
+			}
+		}, ""},
+		"a task of a removed job": {func(s *Sampler, v *view) {
+			s.c.removed["web"] = epoch.Add(-time.Second)
+			v.jobs, v.stalls = nil, nil
+			v.lives[0].Ended = epoch.Add(-time.Second)
+			s.c.opts.Unchecked = []string{"V5"}
+		}, "V6"},
+		"a task of a removed job that is alive": {func(s *Sampler, v *view) {
+			s.c.removed["web"] = epoch.Add(-time.Second)
+		}, ""},
+		"a removed job is listed":        {removed(func(v *view) { v.jobs = []string{"web"} }), "V6"},
+		"a stall of a removed job":       {removed(func(v *view) { v.stalls = []*apiv1.Stall{{Job: "web", Code: "held"}} }), "V6"},
+		"a stall names a removed one":    {removed(func(v *view) { v.stalls = []*apiv1.Stall{{Job: "other", Message: "port 80 is taken by web/1"}} }), "V6"},
+		"a log line about a removed job": {removed(func(v *view) { v.said = []mention{{v.at, "the log says", `[WARN]  late: job=web`}} }), "V6"},
+		"a log line about its task":      {removed(func(v *view) { v.said = []mention{{v.at, "the log says", `[WARN]  late: task=web/1/5`}} }), "V6"},
+		"an event about a removed job":   {removed(func(v *view) { v.said = []mention{{v.at, "an event says", `job=web task= held`}} }), "V6"},
+		"an event of before":             {removed(func(v *view) { v.said = []mention{{epoch, "an event says", `job=web task= removed`}} }), ""},
+		"a log line about something else": {removed(func(v *view) {
+			v.said = []mention{{v.at, "the log says", `the web/socket at /var/web/1 of webs: job=web2 task=a-web/1/5`}}
+		}), ""},
+		"an event about a task without record": {func(_ *Sampler, v *view) {
+			if v.at.After(epoch) {
+				v.tasks = v.tasks[:1]
+				v.said = []mention{{v.at.Add(time.Second), "an event says", "job=web task=web/2/5 task_placed"}}
+			}
+		}, "V6"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -133,6 +191,139 @@ func TestSamplerSees(t *testing.T) {
 				t.Errorf("want %s, got %q", tt.want, said)
 			}
 		})
+	}
+}
+
+// removed is a scene in which the job web was removed before and has left nothing, but for what is spoilt.
+func removed(spoil func(v *view)) func(s *Sampler, v *view) {
+	return func(s *Sampler, v *view) {
+		s.c.removed["web"] = epoch.Add(-time.Second)
+		*v = view{at: v.at, seen: v.seen, same: true}
+		spoil(v)
+	}
+}
+
+// TestUsageGrew holds what a server may use more at the end than at first.
+func TestUsageGrew(t *testing.T) {
+	first := Usage{Files: 30, Threads: 12, RSS: 50 << 20}
+	for name, tt := range map[string]struct {
+		now    Usage
+		agents int
+		want   string // empty: nothing is said
+	}{
+		"as at first":          {first, 0, ""},
+		"a bit more":           {Usage{Files: 35, Threads: 20, RSS: 100 << 20}, 0, ""},
+		"files leak":           {Usage{Files: 60, Threads: 12, RSS: 50 << 20}, 0, "60 open files"},
+		"there are more nodes": {Usage{Files: 60, Threads: 12, RSS: 50 << 20}, 20, ""},
+		"threads leak":         {Usage{Files: 30, Threads: 40, RSS: 50 << 20}, 0, "40 threads"},
+		"memory leaks":         {Usage{Files: 30, Threads: 12, RSS: 200 << 20}, 0, "200 MiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if said := grew(first, tt.now, tt.agents); (tt.want == "") != (said == "") || !strings.Contains(said, tt.want) {
+				t.Errorf("it says %q, want %q", said, tt.want)
+			}
+		})
+	}
+}
+
+func TestPanics(t *testing.T) {
+	if said := panics("[INFO]  ready\n[INFO]  server ends\n"); said != "" {
+		t.Errorf("it says %s", said)
+	}
+	for _, text := range []string{"panic: runtime error", "call panicked: panic=nil map", "fatal error: all goroutines are asleep", "WARNING: DATA RACE"} {
+		if panics("[INFO]  ready\n"+text+"\n") == "" {
+			t.Errorf("%q is not seen", text)
+		}
+	}
+}
+
+// TestJudge holds how a command may end.
+func TestJudge(t *testing.T) {
+	ended := func(code int, took time.Duration, text string) Result {
+		return Result{Args: []string{"job", "ls"}, Code: code, Stderr: text, Began: epoch, Ended: epoch.Add(took)}
+	}
+	for name, tt := range map[string]struct {
+		result Result
+		good   bool
+	}{
+		"done":               {ended(Done, time.Second, ""), true},
+		"refused":            {ended(Refused, time.Second, "there is no such job"), true},
+		"refused in silence": {ended(Refused, time.Second, ""), false},
+		"late":               {ended(Done, 21*time.Second, ""), false},
+		"killed":             {ended(-1, time.Second, ""), false},
+		"another code":       {ended(5, time.Second, "oh"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if said := judge(tt.result, nil, 20*time.Second); (said == "") != tt.good {
+				t.Errorf("it says %q", said)
+			}
+		})
+	}
+	for want, args := range map[time.Duration][]string{0: {"job", "ls", "--wait"}, 5 * time.Second: {"job", "run", "f", "--wait", "5s"}} {
+		if got := waits(args); got != want {
+			t.Errorf("%v waits %s", args, got)
+		}
+	}
+}
+
+// TestOrders reads from commands what they do to nodes and jobs.
+func TestOrders(t *testing.T) {
+	s, _ := watcher(t)
+	c := s.c
+	order := func(args ...string) {
+		c.before(args)
+		c.acknowledged(args)
+	}
+	order("node", "drain", "n1", "--wait", "5s", "n2")
+	order("node", "pause", "n3", "--dry-run")
+	order("node", "drain", "n1", "--deadline", "1m")
+	order("node", "activate", "n2")
+	order("job", "rm", "a", "-o", "json")
+	if len(c.closed) != 2 || len(c.closed["n1"]) != 1 || !c.closed["n1"][0].to.IsZero() || c.closed["n2"][0].to.IsZero() {
+		t.Errorf("closed: %+v", c.closed)
+	}
+	if _, is := c.removed["a"]; !is || len(c.removed) != 1 {
+		t.Errorf("removed: %+v", c.removed)
+	}
+}
+
+// TestTailer reads whole lines only, each once.
+func TestTailer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	tail := tailer{path: path}
+	for _, step := range []struct {
+		write string
+		want  string
+	}{{"", ""}, {"one\ntwo\nthr", "one,two"}, {"ee\n", "three"}, {"", ""}} {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(step.write); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := tail.more()
+		if err != nil || strings.Join(got, ",") != step.want {
+			t.Errorf("%q, %v, want %q", got, err, step.want)
+		}
+	}
+}
+
+// TestAttempts reads from an agent's log what it began to start.
+func TestAttempts(t *testing.T) {
+	s, _ := watcher(t)
+	a := s.c.agents["a1-n1"]
+	a.lines, a.begun = tailer{path: a.dir + ".log"}, map[string]bool{}
+	s.c.write(a.dir+".log", `2026-03-01T12:00:00.250Z [INFO]  agent: task starting: task=web/1/5 driver=sim
+2026-03-01T12:00:01.000Z [INFO]  agent: task ended: task=web/1/5 state=stopped
+2026-03-01T12:00:02.000Z [INFO]  agent: task starting: task=web/1/5 driver=sim
+`)
+	got := s.c.Attempts()
+	if len(got) != 1 || got[0].Task != "web/1/5" || got[0].Node != "n1" || !got[0].At.Equal(epoch.Add(250*time.Millisecond)) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -16,11 +16,21 @@ import (
 const (
 	sampleEvery = 200 * time.Millisecond
 	// lag is how long what the server says may differ from what is true on the nodes.
-	lag = 3 * time.Second
+	lag = time.Second
+	// settling is how long it may after a start of the server: the longest pause that an agent makes before it tries to reach the server again, and a bit.
+	settling = 10 * time.Second
 	// lagSamples is in how many samples in a row it must differ besides, so that a sampler that was itself held up accuses nobody.
 	lagSamples = 4
 	// returning is how long a node that was cut off has to end what was replaced meanwhile.
 	returning = 10 * time.Second
+	// underWay is for how long after an acknowledgement what was sent before it may still arrive.
+	underWay = 500 * time.Millisecond
+	// forgetting is how long after a deletion something may still name what was deleted.
+	forgetting = 10 * time.Second
+	// mentionsEvery is in which of so many samples one looks for what names something deleted.
+	mentionsEvery = 5
+	// thereAndBack is how often in a row a stall may have changed there and back between two samples.
+	thereAndBack = 2
 	// mostViolations are reported in full; one fault shows in many samples.
 	mostViolations = 20
 )
@@ -29,12 +39,15 @@ const (
 //
 //	V1 a slot has at most one task alive, one more while a start-first replacement may run, and those on a node that is or was just cut off
 //	V2 what a node's tasks reserve is what the server says is used, the rest is free, and neither is less than nothing
-//	V3 nothing starts on a node later than a drain of it was acknowledged
+//	V3 no agent begins to start a task later than a drain or pause of its node was acknowledged, or while its node is down
 //	V4 a task that has not advanced for 5 s says why, one that runs or has ended does not; since stays as long as a stall does
-//	V5 what is listed as running is what is alive on nodes that can be reached, with three seconds' delay: an agent backs off while its server is away
-//	V6 nothing names a job 10 s after its removal
+//	V5 what is listed as running is what is alive on nodes that can be reached, with a second's delay; for ten seconds after a start of the server agents may
+//	   be backing off, and nothing is said of them
+//	V6 no task, job, port, stall, event or line of the server's log names a job 10 s after its removal, or a task 10 s after its record went; as long as a
+//	   process of it is alive, something may
 //
-// V7 and V8 are held where logs are read and commands are run.
+// V7 (no panic, and no more files, threads and memory at the end than at the beginning) is held when the cluster ends, V8 (every command ends in time, with
+// a documented code) where commands are run.
 type Sampler struct {
 	c      *Cluster
 	client *client.Client
@@ -49,6 +62,8 @@ type Sampler struct {
 	differs map[string]difference // V5
 	still   map[string]stillness  // V4, by task
 	stalls  map[string]stallSeen  // V4, by task and stall
+	down    map[string][]span     // V3, by node
+	memory  memory                // V6
 }
 
 type difference struct {
@@ -64,6 +79,7 @@ type stillness struct {
 type stallSeen struct {
 	since, changed time.Time
 	content        string
+	again          int // how often in a row changed moved and the content was the same; it may have changed there and back between two samples
 }
 
 // view is what the server said in one sample.
@@ -74,6 +90,12 @@ type view struct {
 	tasks []*apiv1.Task
 	lives []Life
 	procs []Process
+
+	seen   time.Time      // when the server's answers were complete
+	starts []Attempt      // all that were begun so far
+	said   []mention      // since the sample before
+	jobs   []string       // only with said
+	stalls []*apiv1.Stall // only with said
 }
 
 func newSampler(c *Cluster) *Sampler {
@@ -83,15 +105,21 @@ func newSampler(c *Cluster) *Sampler {
 		c.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Sampler{
-		c: c, client: api, cancel: cancel, done: make(chan struct{}), began: time.Now(),
-		said: map[string]bool{}, differs: map[string]difference{}, still: map[string]stillness{}, stalls: map[string]stallSeen{},
-	}
+	s := newJudge(c)
+	s.client, s.cancel, s.done, s.began = api, cancel, make(chan struct{}), time.Now()
 	go func() { // stop waits for it
 		defer close(s.done)
 		s.run(ctx)
 	}()
 	return s
+}
+
+// newJudge returns a sampler that looks at nothing by itself.
+func newJudge(c *Cluster) *Sampler {
+	return &Sampler{
+		c: c, said: map[string]bool{}, differs: map[string]difference{}, still: map[string]stillness{}, stalls: map[string]stallSeen{},
+		down: map[string][]span{}, memory: newMemory(c.path("server.log")),
+	}
 }
 
 func (s *Sampler) stop() {
@@ -155,9 +183,14 @@ func (s *Sampler) look(ctx context.Context) (view, error) {
 			break
 		}
 	}
+	v.seen = time.Now()
 	v.lives = s.c.Lives("")
 	v.procs = s.c.Processes()
-	return v, nil
+	v.starts = s.c.Attempts()
+	if s.Samples()%mentionsEvery == 0 {
+		err = s.lookForMentions(ctx, &v)
+	}
+	return v, err
 }
 
 func (s *Sampler) check(v view) {
@@ -166,7 +199,8 @@ func (s *Sampler) check(v view) {
 	s.mu.Unlock()
 	s.oneAlive(v)
 	s.sums(v)
-	s.starts(v)
+	s.closed(v)
+	s.whileDown(v)
 	s.explained(v)
 	s.listed(v)
 	s.forgotten(v)

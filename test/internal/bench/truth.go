@@ -151,17 +151,21 @@ type Process struct {
 	Task  string
 	Node  string
 	Shim  bool
+
+	dir string // of its agent
 }
 
 // Processes returns the living processes of tasks, without shims.
 func (c *Cluster) Processes() []Process {
-	var out []Process
+	nodes := make(map[string]string)
 	for _, a := range c.allAgents() {
-		for _, p := range marked(a.dir) {
-			if !p.Shim {
-				p.Node = a.Node.Name
-				out = append(out, p)
-			}
+		nodes[a.dir] = a.Node.Name
+	}
+	var out []Process
+	for _, p := range marked(c.Dir) {
+		if node, known := nodes[p.dir]; known && !p.Shim {
+			p.Node = node
+			out = append(out, p)
 		}
 	}
 	return out
@@ -174,8 +178,8 @@ const (
 	taskID   = "SETPOINT_TASK_ID="
 )
 
-// marked returns the living processes that carry the mark of a task under a directory.
-func marked(dir string) []Process {
+// marked returns the living processes that carry the mark of a task under a directory of a cluster.
+func marked(cluster string) []Process {
 	entries, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		return nil
@@ -183,7 +187,7 @@ func marked(dir string) []Process {
 	var out []Process
 	for _, path := range entries {
 		environ, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(environ), dir+"/") {
+		if err != nil || !strings.Contains(string(environ), cluster+"/") {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
@@ -191,23 +195,33 @@ func marked(dir string) []Process {
 			continue
 		}
 		p := Process{PID: pid}
-		ours := false
 		for _, variable := range strings.Split(string(environ), "\x00") {
-			switch {
-			case strings.HasPrefix(variable, taskMark+dir+"/"):
-				ours = true
-			case strings.HasPrefix(variable, shimMark+dir+"/"):
-				ours, p.Shim = true, true
-			case strings.HasPrefix(variable, taskID):
-				p.Task = strings.TrimPrefix(variable, taskID)
+			key, value, _ := strings.Cut(variable, "=")
+			switch key + "=" {
+			case taskMark:
+				p.dir = agentDir(cluster, value)
+			case shimMark:
+				p.dir, p.Shim = agentDir(cluster, value), true
+			case taskID:
+				p.Task = value
 			}
 		}
-		if stat, alive := ReadStat(pid); ours && alive {
+		if stat, alive := ReadStat(pid); p.dir != "" && alive {
 			p.Start = stat.Start
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// agentDir returns the directory of the agent in whose directory path lies, or "" if that is none of the cluster's.
+func agentDir(cluster, path string) string {
+	rest, within := strings.CutPrefix(path, cluster+"/")
+	if !within {
+		return ""
+	}
+	first, _, _ := strings.Cut(rest, "/")
+	return filepath.Join(cluster, first)
 }
 
 // Stat is what the kernel says of a process.
@@ -234,13 +248,4 @@ func ReadStat(pid int) (s Stat, alive bool) {
 	s.Group, _ = strconv.Atoi(fields[2])
 	s.Start, _ = strconv.ParseUint(fields[19], 10, 64)
 	return s, s.State != 'Z' && s.State != 'X'
-}
-
-// Descriptors returns how many files a process has open.
-func Descriptors(pid int) int {
-	entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/fd")
-	if err != nil {
-		return 0
-	}
-	return len(entries)
 }
