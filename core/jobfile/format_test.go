@@ -123,7 +123,7 @@ func drawSpec(rt *rapid.T) cluster.JobSpec {
 			Parallelism: rapid.IntRange(0, 3).Draw(rt, "parallelism"), Delay: span.Draw(rt, "delay"), Monitor: span.Draw(rt, "monitor"),
 			Order:           rapid.SampledFrom([]cluster.Order{"stop-first", "start-first"}).Draw(rt, "order"),
 			OnFailure:       rapid.SampledFrom([]cluster.OnFailure{"pause", "continue", "rollback"}).Draw(rt, "on_failure"),
-			MaxFailureRatio: rapid.Float64Range(0, 1).Draw(rt, "ratio"), ProgressDeadline: span.Draw(rt, "progress_deadline"),
+			MaxFailureRatio: float64(rapid.IntRange(0, 1_000_000).Draw(rt, "ratio in millionths")) / 1e6, ProgressDeadline: span.Draw(rt, "progress_deadline"),
 		},
 		Task: cluster.TaskSpec{
 			Driver:    rapid.SampledFrom([]string{"process", "docker", "sim"}).Draw(rt, "driver"),
