@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -33,6 +34,7 @@ type Options struct {
 type Client struct {
 	apiv1connect.ApiServiceClient
 	addr      string
+	pair      *pki.Pair
 	transport *http.Transport
 }
 
@@ -46,15 +48,22 @@ func New(opts Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{
-		TLSClientConfig: pki.ClientTLS(pki.NewHolder(pair), pair.Authority()), ForceAttemptHTTP2: true,
+	transport := newTransport(pki.ClientTLS(pki.NewHolder(pair), pair.Authority()))
+	return &Client{
+		ApiServiceClient: apiv1connect.NewApiServiceClient(&http.Client{Transport: transport}, addr), addr: addr, pair: pair, transport: transport,
+	}, nil
+}
+
+func newTransport(config *tls.Config) *http.Transport {
+	return &http.Transport{
+		TLSClientConfig: config, ForceAttemptHTTP2: true,
 		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSHandshakeTimeout: handshakeTimeout, IdleConnTimeout: idleTimeout,
 	}
-	return &Client{
-		ApiServiceClient: apiv1connect.NewApiServiceClient(&http.Client{Transport: transport}, addr), addr: addr, transport: transport,
-	}, nil
 }
+
+// Pair returns the client's credential.
+func (c *Client) Pair() *pki.Pair { return c.pair }
 
 // Addr returns the server's URL.
 func (c *Client) Addr() string { return c.addr }

@@ -42,7 +42,7 @@ func (a *app) connect() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := client.New(client.Options{Addr: address, Pair: dir.AdminPair()})
+	s, err := client.New(client.Options{Addr: address, Pair: dir.Credential()})
 	var file *pki.FileError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -52,6 +52,7 @@ func (a *app) connect() (*server, error) {
 	case err != nil:
 		return nil, refuse("Servers speak TLS only.", "%v", err)
 	}
+	a.warnOfExpiry(s.Pair())
 	return s, nil
 }
 
@@ -75,7 +76,7 @@ func missing(dir datadir.Dir, err error) error {
 	}
 	return &noServer{failure{
 		code: exitError, text: fmt.Sprintf("no server has written its address and credentials to %s", dir),
-		hint: "--data-dir or SETPOINT_DATA_DIR names the folder that `setpoint dev` or `setpoint server` uses.",
+		hint: "--data-dir or SETPOINT_DATA_DIR names the folder that `setpoint dev` or `setpoint server` uses, or that `setpoint login` wrote.",
 	}}
 }
 
@@ -89,7 +90,7 @@ func (e *noServer) Unwrap() error { return &e.failure }
 func ask[Req, Res any](ctx context.Context, s *server, call func(context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req) (*Res, error) {
 	res, err := call(ctx, connect.NewRequest(req))
 	if err != nil {
-		return nil, refusal(s, err)
+		return nil, refusal(s.Addr(), err)
 	}
 	return res.Msg, nil
 }

@@ -30,7 +30,7 @@ Each event has the revision of its turn; --from goes on after an interruption wi
 			}
 			stream, err := s.WatchEvents(cmd.Context(), connect.NewRequest(req))
 			if err != nil {
-				return refusal(s, err)
+				return refusal(s.Addr(), err)
 			}
 			defer stream.Close() //nolint:errcheck // what it says, Err says too
 			return a.writeEvents(s, stream, req.GetFollow())
@@ -65,7 +65,7 @@ func (a *app) writeEvents(s *server, stream *connect.ServerStreamForClient[apiv1
 		}
 	}
 	if err := stream.Err(); err != nil && connect.CodeOf(err) != connect.CodeCanceled {
-		err = refusal(s, err)
+		err = refusal(s.Addr(), err)
 		var f *failure
 		if errors.As(err, &f) && follow && f.hint == "" {
 			f.hint = "Watch on with --from and the revision after the last one shown."

@@ -70,7 +70,7 @@ func unreachable(err error) bool {
 }
 
 // refusal turns the error of a call into one for people.
-func refusal(s *server, err error) error {
+func refusal(addr string, err error) error {
 	var ce *connect.Error
 	if !errors.As(err, &ce) || errors.Is(err, context.Canceled) {
 		return err
@@ -89,7 +89,7 @@ func refusal(s *server, err error) error {
 	case ce.Code() == connect.CodeInternal && strings.Contains(ce.Message(), "invalid UTF-8"): // it was never sent
 		f.code, f.text, f.hint = exitRefused, "an argument is not valid UTF-8", "Names, labels and texts are UTF-8."
 	case unreachable(err):
-		f.text = fmt.Sprintf("no answer from the server at %s: %s", s.Addr(), ce.Message())
+		f.text = fmt.Sprintf("no answer from the server at %s: %s", addr, ce.Message())
 		f.hint = "Does it run? `setpoint dev` and `setpoint server` start one; --addr says where it is."
 	case ce.Code() == connect.CodeUnauthenticated || ce.Code() == connect.CodePermissionDenied:
 		f.hint = "--data-dir names the folder with a credential that may do this."

@@ -23,7 +23,7 @@ too, with their levels.`,
 			}
 			logs, err := s.PluginLogs(cmd.Context(), connect.NewRequest(&apiv1.PluginLogsRequest{Plugin: args[0], Follow: follow, Tail: tail}))
 			if err != nil {
-				return refusal(s, err)
+				return refusal(s.Addr(), err)
 			}
 			defer logs.Close() //nolint:errcheck // what it says, Err says too
 			for logs.Receive() {
@@ -34,7 +34,7 @@ too, with their levels.`,
 				}
 			}
 			if err := logs.Err(); err != nil {
-				return refusal(s, err)
+				return refusal(s.Addr(), err)
 			}
 			return nil
 		},

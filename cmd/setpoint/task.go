@@ -239,7 +239,7 @@ func (a *app) taskLogs() *cobra.Command {
 			}
 			logs, err := s.TaskLogs(cmd.Context(), connect.NewRequest(&apiv1.TaskLogsRequest{Task: args[0], Stream: stream, Follow: follow, Tail: tail}))
 			if err != nil {
-				return refusal(s, err)
+				return refusal(s.Addr(), err)
 			}
 			defer logs.Close() //nolint:errcheck // what it says, Err says too
 			for logs.Receive() {
@@ -248,7 +248,7 @@ func (a *app) taskLogs() *cobra.Command {
 				}
 			}
 			if err := logs.Err(); err != nil {
-				return refusal(s, err)
+				return refusal(s.Addr(), err)
 			}
 			return nil
 		},

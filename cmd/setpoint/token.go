@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) tokenCommand() *cobra.Command {
-	return group("token", "Make and revoke the tokens with which machines join", a.tokenCreate(), a.tokenList(), a.tokenRemove())
+	return group("token", "Make and revoke the tokens with which machines join and people log in", a.tokenCreate(), a.tokenList(), a.tokenRemove())
 }
 
 func (a *app) tokenCreate() *cobra.Command {
@@ -22,7 +22,12 @@ func (a *app) tokenCreate() *cobra.Command {
 	var lifetime time.Duration
 	cmd := &cobra.Command{
 		Use: "create", Short: "Make a token and print it; it is shown this once", Args: takes(0, 0),
-		Example: "  setpoint agent --join $(setpoint token create)@HOST:PORT --name n4 --data-dir /var/lib/setpoint",
+		Long: `Makes a token and prints it, this once; the server keeps its hash only.
+
+With a token of the role node machines join, as many as come, until it is revoked. With one of another role one person or program logs in, once: a reader sees
+everything, an operator changes jobs and nodes, an admin makes tokens and runs other plugins.`,
+		Example: "  setpoint agent --join $(setpoint token create)@HOST:PORT --name n4 --data-dir /var/lib/setpoint\n" +
+			"  setpoint login $(setpoint token create --role reader)@HOST:PORT --name prometheus --data-dir /etc/prometheus/setpoint",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.connect()
 			if err != nil {
@@ -41,8 +46,8 @@ func (a *app) tokenCreate() *cobra.Command {
 			return a.print(token, func(w io.Writer, _ console.Style) { fmt.Fprintln(w, res.GetText()) })
 		},
 	}
-	cmd.Flags().StringVar(&role, "role", "node", "what its user becomes")
-	cmd.Flags().DurationVar(&lifetime, "lifetime", 0, "how `long` it serves (default: until it is revoked)")
+	cmd.Flags().StringVar(&role, "role", "node", "what its user becomes: node, reader, operator or admin")
+	cmd.Flags().DurationVar(&lifetime, "lifetime", 0, "how `long` it serves (default: one for nodes until it is revoked, another for an hour)")
 	return cmd
 }
 
@@ -75,7 +80,7 @@ func (a *app) tokenList() *cobra.Command {
 
 func (a *app) tokenRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm ID", Aliases: []string{"revoke", "remove"}, Short: "Revoke a token; machines that joined with it stay", Args: takes(1, 1),
+		Use: "rm ID", Aliases: []string{"revoke", "remove"}, Short: "Revoke a token; who joined or logged in with it stays", Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {

@@ -24,6 +24,9 @@ var access = map[string]pki.Role{
 	agentv1connect.AgentServiceRenewProcedure:   pki.RoleNode,
 	agentv1connect.AgentServiceSessionProcedure: pki.RoleNode,
 
+	apiv1connect.ApiServiceLoginProcedure:      anyone, // the token is the proof
+	apiv1connect.ApiServiceRenewLoginProcedure: pki.RoleReader,
+
 	apiv1connect.ApiServiceGetStatusProcedure:   pki.RoleReader,
 	apiv1connect.ApiServiceGetJobProcedure:      pki.RoleReader,
 	apiv1connect.ApiServiceListJobsProcedure:    pki.RoleReader,

@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/setpointd/setpoint/core/engine"
-	"github.com/setpointd/setpoint/core/pki"
 	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
 	"github.com/setpointd/setpoint/proto/setpoint/api/v1/apiv1connect"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -53,13 +52,6 @@ type Plugin struct {
 	Since      time.Time
 }
 
-// Tokens keeps the tokens with which machines join.
-type Tokens interface {
-	Create(ctx context.Context, role pki.Role, lifetime time.Duration) (pki.Token, pki.StoredToken, error)
-	List(ctx context.Context) ([]pki.StoredToken, error)
-	Revoke(ctx context.Context, hash pki.TokenHash) error
-}
-
 // History has the turns that are not among the recent events any more.
 type History interface {
 	// History calls yield with each turn from a revision on, in order, until it returns false or the newest turn has been given. A turn's
@@ -67,12 +59,13 @@ type History interface {
 	History(ctx context.Context, from cluster.Revision, yield func(engine.Turn) bool) error
 }
 
-// Options are what an API needs. Engine, Plugins, Logs, Tokens, Events and Log are required.
+// Options are what an API needs. Engine, Plugins, Logs, Tokens, Signer, Events and Log are required.
 type Options struct {
 	Engine  Engine
 	Plugins Plugins
 	Logs    Logs
 	Tokens  Tokens
+	Signer  Signer
 	Events  *Events
 	Log     hclog.Logger
 
@@ -96,7 +89,7 @@ type API struct {
 
 // New returns an API.
 func New(opts Options) (*API, error) {
-	if opts.Engine == nil || opts.Plugins == nil || opts.Logs == nil || opts.Tokens == nil || opts.Events == nil || opts.Log == nil {
+	if opts.Engine == nil || opts.Plugins == nil || opts.Logs == nil || opts.Tokens == nil || opts.Signer == nil || opts.Events == nil || opts.Log == nil {
 		return nil, errors.New("make api: an option is missing")
 	}
 	if opts.Now == nil {

@@ -143,34 +143,6 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestTokens(t *testing.T) {
-	s := serve(t, nil)
-	c, ctx := s.as(pki.RoleAdmin), t.Context()
-	made, err := c.CreateToken(ctx, connect.NewRequest(&apiv1.CreateTokenRequest{Lifetime: durationpb.New(time.Hour)}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pki.ParseToken(made.Msg.GetText()); err != nil {
-		t.Error(err)
-	}
-	if token := made.Msg.GetToken(); token.GetRole() != "node" || token.GetExpires().AsTime().Sub(token.GetCreated().AsTime()) != time.Hour || len(token.GetId()) != 12 {
-		t.Errorf("the token is %v", token)
-	}
-	if _, err := c.CreateToken(ctx, connect.NewRequest(&apiv1.CreateTokenRequest{Role: "admin"})); connect.CodeOf(err) != connect.CodeInvalidArgument {
-		t.Errorf("a token for another role gave %v", err)
-	}
-	id := made.Msg.GetToken().GetId()
-	if list, err := c.ListTokens(ctx, connect.NewRequest(&apiv1.ListTokensRequest{})); err != nil || len(list.Msg.GetTokens()) != 1 || list.Msg.GetTokens()[0].GetId() != id {
-		t.Errorf("the list is %v, %v", list, err)
-	}
-	if _, err := c.RevokeToken(ctx, connect.NewRequest(&apiv1.RevokeTokenRequest{Id: id})); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.RevokeToken(ctx, connect.NewRequest(&apiv1.RevokeTokenRequest{Id: id})); !client.IsNotFound(err) {
-		t.Errorf("revoked again: %v", err)
-	}
-}
-
 func TestClientWaits(t *testing.T) {
 	s := serve(t, nil)
 	s.engine.set(9, node("a", "n1"), job("web", 1), slot("web", "1"), running("web/1/3", "a"))

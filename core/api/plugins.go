@@ -2,12 +2,10 @@ package api
 
 import (
 	"context"
-	"slices"
 
 	"connectrpc.com/connect"
 
 	"github.com/setpointd/setpoint/core/engine"
-	"github.com/setpointd/setpoint/core/pki"
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -65,61 +63,4 @@ func (v *service) GetStatus(context.Context, *connect.Request[apiv1.GetStatusReq
 	_, jobs, _, _ := s.Counts()
 	out.Jobs, out.Stalls = int64(jobs), int64(len(allStalls(s)))
 	return connect.NewResponse(out), nil
-}
-
-// CreateToken makes a join token.
-func (v *service) CreateToken(ctx context.Context, req *connect.Request[apiv1.CreateTokenRequest]) (*connect.Response[apiv1.CreateTokenResponse], error) {
-	lifetime, err := positive("lifetime", req.Msg.GetLifetime())
-	if err != nil {
-		return nil, err
-	}
-	role := pki.RoleNode
-	if req.Msg.GetRole() != "" && req.Msg.GetRole() != string(role) {
-		return nil, invalid("the request", unknownWord("role", req.Msg.GetRole(), string(role)))
-	}
-	token, stored, err := v.opts.Tokens.Create(ctx, role, lifetime)
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(&apiv1.CreateTokenResponse{Token: tokenView(stored), Text: token.Text()}), nil
-}
-
-// ListTokens returns the tokens that were made and not revoked, oldest first.
-func (v *service) ListTokens(ctx context.Context, _ *connect.Request[apiv1.ListTokensRequest]) (*connect.Response[apiv1.ListTokensResponse], error) {
-	stored, err := v.opts.Tokens.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(stored, func(a, b pki.StoredToken) int { return a.Created.Compare(b.Created) })
-	out := &apiv1.ListTokensResponse{}
-	for _, t := range stored {
-		out.Tokens = append(out.Tokens, tokenView(t))
-	}
-	return connect.NewResponse(out), nil
-}
-
-// RevokeToken makes a token useless. Machines that joined with it stay.
-func (v *service) RevokeToken(ctx context.Context, req *connect.Request[apiv1.RevokeTokenRequest]) (*connect.Response[apiv1.RevokeTokenResponse], error) {
-	stored, err := v.opts.Tokens.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(stored, func(t pki.StoredToken) bool { return tokenID(t) == req.Msg.GetId() })
-	if i < 0 {
-		return nil, notFound("token", req.Msg.GetId(), "token ls lists those that there are")
-	}
-	if err := v.opts.Tokens.Revoke(ctx, stored[i].Hash); err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(&apiv1.RevokeTokenResponse{}), nil
-}
-
-func tokenView(t pki.StoredToken) *apiv1.Token {
-	return &apiv1.Token{Id: tokenID(t), Role: string(t.Role), Created: wallTimestamp(t.Created), Expires: wallTimestamp(t.Expires)}
-}
-
-// tokenID returns the beginning of what is stored of a token: enough to name it, of no use to join with.
-func tokenID(t pki.StoredToken) string {
-	text, _ := t.Hash.MarshalText()
-	return string(text[:12])
 }

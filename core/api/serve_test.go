@@ -95,10 +95,18 @@ func (l *fakeLogs) OpenLogs(_ context.Context, node cluster.NodeID, ask *agentv1
 	return io.NopCloser(strings.NewReader(l.text)), nil
 }
 
-type fakeTokens struct{ stored []pki.StoredToken }
+type fakeTokens struct {
+	authority *pki.Authority
+	stored    []pki.StoredToken
+}
+
+func (f *fakeTokens) Verify(_ context.Context, token pki.Token) (pki.Role, error) {
+	stored, err := pki.FindToken(f.stored, f.authority.Fingerprint(), token, time.Unix(1001, 0))
+	return stored.Role, err
+}
 
 func (f *fakeTokens) Create(_ context.Context, role pki.Role, lifetime time.Duration) (pki.Token, pki.StoredToken, error) {
-	token := pki.NewToken(pki.Fingerprint{1})
+	token := pki.NewToken(f.authority.Fingerprint())
 	stored := token.Store(role, time.Unix(1000, 0), lifetime)
 	f.stored = append(f.stored, stored)
 	return token, stored, nil
@@ -113,7 +121,7 @@ func (f *fakeTokens) Revoke(_ context.Context, hash pki.TokenHash) error {
 			return nil
 		}
 	}
-	return errors.New("revoked a token that is not there")
+	return &engine.OpError{Kind: engine.NotFound, Message: "there is no such token"}
 }
 
 // server is an API behind TLS.
@@ -139,7 +147,7 @@ func serve(t *testing.T, change func(*api.Options)) *server {
 	}
 	s.engine.set(1)
 	opts := api.Options{
-		Engine: s.engine, Plugins: s.plugins, Logs: s.logs, Tokens: &fakeTokens{}, Events: s.events, Log: hclog.NewNullLogger(),
+		Engine: s.engine, Plugins: s.plugins, Logs: s.logs, Tokens: &fakeTokens{authority: authority}, Signer: authority, Events: s.events, Log: hclog.NewNullLogger(),
 		Version: "1.2.3", PID: 42, Started: time.Unix(1000, 0), Ready: func() error { return s.ready },
 		Now: func() time.Time { return s.engine.View().Now.WallTime() },
 	}

@@ -117,7 +117,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 		return err
 	}
 	s.api, err = api.New(api.Options{
-		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Events: s.events, Log: log.Named("api"),
+		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs.authority, Events: s.events, Log: log.Named("api"),
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	return err

@@ -25,6 +25,17 @@ func (d Dir) ServerPair() string { return d.file("server.pem") }
 // AdminPair is the file of the credential with which commands reach the server as an administrator.
 func (d Dir) AdminPair() string { return d.file("admin.pem") }
 
+// LoginPair is the file of the credential that somebody logged in with.
+func (d Dir) LoginPair() string { return d.file("login.pem") }
+
+// Credential is the file of the credential with which commands reach the server: that of whoever logged in here, or else the administrator's.
+func (d Dir) Credential() string {
+	if _, err := os.Stat(d.LoginPair()); err == nil {
+		return d.LoginPair()
+	}
+	return d.AdminPair()
+}
+
 // AddressFile is the file that says where the server listens.
 func (d Dir) AddressFile() string { return d.file("address") }
 

@@ -3856,17 +3856,209 @@ func (x *WatchEventsResponse) GetEvents() []*Event {
 	return nil
 }
 
+type LoginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                   // under which the log says what the caller did: letters, digits, and . _ @ -
+	CsrPem        []byte                 `protobuf:"bytes,3,opt,name=csr_pem,json=csrPem,proto3" json:"csr_pem,omitempty"` // a signing request (PKCS #10) for the caller's key
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoginRequest) Reset() {
+	*x = LoginRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoginRequest) ProtoMessage() {}
+
+func (x *LoginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoginRequest.ProtoReflect.Descriptor instead.
+func (*LoginRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *LoginRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *LoginRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LoginRequest) GetCsrPem() []byte {
+	if x != nil {
+		return x.CsrPem
+	}
+	return nil
+}
+
+type LoginResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	CertificatePem []byte                 `protobuf:"bytes,1,opt,name=certificate_pem,json=certificatePem,proto3" json:"certificate_pem,omitempty"` // the caller's, then the authority's
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *LoginResponse) Reset() {
+	*x = LoginResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoginResponse) ProtoMessage() {}
+
+func (x *LoginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoginResponse.ProtoReflect.Descriptor instead.
+func (*LoginResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *LoginResponse) GetCertificatePem() []byte {
+	if x != nil {
+		return x.CertificatePem
+	}
+	return nil
+}
+
+type RenewLoginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CsrPem        []byte                 `protobuf:"bytes,1,opt,name=csr_pem,json=csrPem,proto3" json:"csr_pem,omitempty"` // a signing request (PKCS #10) for the caller's new key
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewLoginRequest) Reset() {
+	*x = RenewLoginRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewLoginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewLoginRequest) ProtoMessage() {}
+
+func (x *RenewLoginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewLoginRequest.ProtoReflect.Descriptor instead.
+func (*RenewLoginRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *RenewLoginRequest) GetCsrPem() []byte {
+	if x != nil {
+		return x.CsrPem
+	}
+	return nil
+}
+
+type RenewLoginResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	CertificatePem []byte                 `protobuf:"bytes,1,opt,name=certificate_pem,json=certificatePem,proto3" json:"certificate_pem,omitempty"` // the caller's, then the authority's
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RenewLoginResponse) Reset() {
+	*x = RenewLoginResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewLoginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewLoginResponse) ProtoMessage() {}
+
+func (x *RenewLoginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewLoginResponse.ProtoReflect.Descriptor instead.
+func (*RenewLoginResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *RenewLoginResponse) GetCertificatePem() []byte {
+	if x != nil {
+		return x.CertificatePem
+	}
+	return nil
+}
+
 type CreateTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`         // what its user becomes; empty: node
-	Lifetime      *durationpb.Duration   `protobuf:"bytes,2,opt,name=lifetime,proto3" json:"lifetime,omitempty"` // absent or 0: does not expire
+	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`         // what its user becomes: node, reader, operator or admin; empty: node
+	Lifetime      *durationpb.Duration   `protobuf:"bytes,2,opt,name=lifetime,proto3" json:"lifetime,omitempty"` // absent or 0: a node's does not expire, and another serves for an hour
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3878,7 +4070,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3891,7 +4083,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CreateTokenRequest) GetRole() string {
@@ -3918,7 +4110,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3930,7 +4122,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3943,7 +4135,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -3968,7 +4160,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3980,7 +4172,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3993,7 +4185,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{64}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{68}
 }
 
 type ListTokensResponse struct {
@@ -4005,7 +4197,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4209,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4222,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{65}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -4049,7 +4241,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4061,7 +4253,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4074,7 +4266,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{66}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -4092,7 +4284,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4104,7 +4296,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4117,7 +4309,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{67}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{71}
 }
 
 var File_setpoint_api_v1_api_proto protoreflect.FileDescriptor
@@ -4405,7 +4597,17 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x0e_from_revision\"a\n" +
 	"\x13WatchEventsResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12.\n" +
-	"\x06events\x18\x02 \x03(\v2\x16.setpoint.api.v1.EventR\x06events\"_\n" +
+	"\x06events\x18\x02 \x03(\v2\x16.setpoint.api.v1.EventR\x06events\"Q\n" +
+	"\fLoginRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x17\n" +
+	"\acsr_pem\x18\x03 \x01(\fR\x06csrPem\"8\n" +
+	"\rLoginResponse\x12'\n" +
+	"\x0fcertificate_pem\x18\x01 \x01(\fR\x0ecertificatePem\",\n" +
+	"\x11RenewLoginRequest\x12\x17\n" +
+	"\acsr_pem\x18\x01 \x01(\fR\x06csrPem\"=\n" +
+	"\x12RenewLoginResponse\x12'\n" +
+	"\x0fcertificate_pem\x18\x01 \x01(\fR\x0ecertificatePem\"_\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x125\n" +
 	"\blifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\blifetime\"W\n" +
@@ -4417,7 +4619,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2\x16.setpoint.api.v1.TokenR\x06tokens\"$\n" +
 	"\x12RevokeTokenRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
-	"\x13RevokeTokenResponse2\xa4\x18\n" +
+	"\x13RevokeTokenResponse2\xc3\x19\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -4456,7 +4658,10 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\rConfirmPlugin\x12%.setpoint.api.v1.ConfirmPluginRequest\x1a&.setpoint.api.v1.ConfirmPluginResponse\x12Z\n" +
 	"\n" +
 	"ListStalls\x12\".setpoint.api.v1.ListStallsRequest\x1a#.setpoint.api.v1.ListStallsResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\vWatchEvents\x12#.setpoint.api.v1.WatchEventsRequest\x1a$.setpoint.api.v1.WatchEventsResponse0\x01\x12X\n" +
+	"\vWatchEvents\x12#.setpoint.api.v1.WatchEventsRequest\x1a$.setpoint.api.v1.WatchEventsResponse0\x01\x12F\n" +
+	"\x05Login\x12\x1d.setpoint.api.v1.LoginRequest\x1a\x1e.setpoint.api.v1.LoginResponse\x12U\n" +
+	"\n" +
+	"RenewLogin\x12\".setpoint.api.v1.RenewLoginRequest\x1a#.setpoint.api.v1.RenewLoginResponse\x12X\n" +
 	"\vCreateToken\x12#.setpoint.api.v1.CreateTokenRequest\x1a$.setpoint.api.v1.CreateTokenResponse\x12Z\n" +
 	"\n" +
 	"ListTokens\x12\".setpoint.api.v1.ListTokensRequest\x1a#.setpoint.api.v1.ListTokensResponse\"\x03\x90\x02\x01\x12X\n" +
@@ -4474,7 +4679,7 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ErrorDetail)(nil),             // 0: setpoint.api.v1.ErrorDetail
 	(*Problem)(nil),                 // 1: setpoint.api.v1.Problem
@@ -4538,42 +4743,46 @@ var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ListStallsResponse)(nil),      // 59: setpoint.api.v1.ListStallsResponse
 	(*WatchEventsRequest)(nil),      // 60: setpoint.api.v1.WatchEventsRequest
 	(*WatchEventsResponse)(nil),     // 61: setpoint.api.v1.WatchEventsResponse
-	(*CreateTokenRequest)(nil),      // 62: setpoint.api.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),     // 63: setpoint.api.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),       // 64: setpoint.api.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),      // 65: setpoint.api.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),      // 66: setpoint.api.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),     // 67: setpoint.api.v1.RevokeTokenResponse
-	nil,                             // 68: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                             // 69: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                             // 70: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),   // 71: google.protobuf.Timestamp
-	(*Plugin)(nil),                  // 72: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),              // 73: setpoint.v1.JobSpec
-	(*Job)(nil),                     // 74: setpoint.api.v1.Job
-	(*durationpb.Duration)(nil),     // 75: google.protobuf.Duration
-	(*Task)(nil),                    // 76: setpoint.api.v1.Task
-	(*WhyNode)(nil),                 // 77: setpoint.api.v1.WhyNode
-	(*Node)(nil),                    // 78: setpoint.api.v1.Node
-	(*Stall)(nil),                   // 79: setpoint.api.v1.Stall
-	(*Event)(nil),                   // 80: setpoint.api.v1.Event
-	(*Token)(nil),                   // 81: setpoint.api.v1.Token
-	(*PlanResponse)(nil),            // 82: setpoint.api.v1.PlanResponse
-	(*TaskHistoryResponse)(nil),     // 83: setpoint.api.v1.TaskHistoryResponse
+	(*LoginRequest)(nil),            // 62: setpoint.api.v1.LoginRequest
+	(*LoginResponse)(nil),           // 63: setpoint.api.v1.LoginResponse
+	(*RenewLoginRequest)(nil),       // 64: setpoint.api.v1.RenewLoginRequest
+	(*RenewLoginResponse)(nil),      // 65: setpoint.api.v1.RenewLoginResponse
+	(*CreateTokenRequest)(nil),      // 66: setpoint.api.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),     // 67: setpoint.api.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),       // 68: setpoint.api.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),      // 69: setpoint.api.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),      // 70: setpoint.api.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),     // 71: setpoint.api.v1.RevokeTokenResponse
+	nil,                             // 72: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                             // 73: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                             // 74: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),   // 75: google.protobuf.Timestamp
+	(*Plugin)(nil),                  // 76: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),              // 77: setpoint.v1.JobSpec
+	(*Job)(nil),                     // 78: setpoint.api.v1.Job
+	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
+	(*Task)(nil),                    // 80: setpoint.api.v1.Task
+	(*WhyNode)(nil),                 // 81: setpoint.api.v1.WhyNode
+	(*Node)(nil),                    // 82: setpoint.api.v1.Node
+	(*Stall)(nil),                   // 83: setpoint.api.v1.Stall
+	(*Event)(nil),                   // 84: setpoint.api.v1.Event
+	(*Token)(nil),                   // 85: setpoint.api.v1.Token
+	(*PlanResponse)(nil),            // 86: setpoint.api.v1.PlanResponse
+	(*TaskHistoryResponse)(nil),     // 87: setpoint.api.v1.TaskHistoryResponse
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	71, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	68, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	69, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	72, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	73, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	74, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	74, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	74, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	75, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	75, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	72, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	73, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	76, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	77, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	78, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	78, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	78, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	79, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
 	20, // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
-	75, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
+	79, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
 	4,  // 12: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
 	10, // 13: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
 	11, // 14: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
@@ -4585,37 +4794,37 @@ var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	35, // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
 	36, // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
 	15, // 22: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
-	76, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	76, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	76, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	77, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	71, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	78, // 28: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	78, // 29: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	75, // 30: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
-	70, // 31: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	72, // 32: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	72, // 33: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	75, // 34: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	80, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	80, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	80, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	81, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	75, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	82, // 28: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	82, // 29: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	79, // 30: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	74, // 31: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	76, // 32: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	76, // 33: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	79, // 34: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
 	45, // 35: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	71, // 36: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	71, // 37: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	75, // 38: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	75, // 39: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	75, // 40: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	75, // 41: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	75, // 36: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	75, // 37: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	79, // 38: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	79, // 39: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	79, // 40: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	79, // 41: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
 	48, // 42: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	71, // 43: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	75, // 43: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
 	51, // 44: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
 	51, // 45: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
 	54, // 46: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
 	54, // 47: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
 	55, // 48: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	79, // 49: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	80, // 50: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	75, // 51: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	81, // 52: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	81, // 53: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	83, // 49: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	84, // 50: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	79, // 51: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	85, // 52: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	85, // 53: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
 	2,  // 54: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
 	4,  // 55: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
 	6,  // 56: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
@@ -4649,47 +4858,51 @@ var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	56, // 84: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
 	58, // 85: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
 	60, // 86: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	62, // 87: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	64, // 88: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	66, // 89: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	3,  // 90: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,  // 91: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,  // 92: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,  // 93: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,  // 94: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 95: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 96: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 97: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 98: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 99: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
-	17, // 100: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,  // 101: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	82, // 102: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
-	22, // 103: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	24, // 104: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	26, // 105: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	83, // 106: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
-	29, // 107: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	31, // 108: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	33, // 109: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	33, // 110: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.NodeResponse
-	33, // 111: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	33, // 112: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	38, // 113: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	40, // 114: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	42, // 115: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	44, // 116: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	47, // 117: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	50, // 118: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	53, // 119: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	57, // 120: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	59, // 121: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	61, // 122: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	63, // 123: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	65, // 124: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	67, // 125: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	90, // [90:126] is the sub-list for method output_type
-	54, // [54:90] is the sub-list for method input_type
+	62, // 87: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
+	64, // 88: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
+	66, // 89: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	68, // 90: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	70, // 91: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	3,  // 92: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,  // 93: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,  // 94: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,  // 95: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,  // 96: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 97: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 98: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 99: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 100: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 101: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
+	17, // 102: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,  // 103: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	86, // 104: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	22, // 105: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	24, // 106: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	26, // 107: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	87, // 108: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
+	29, // 109: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	31, // 110: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	33, // 111: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	33, // 112: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.NodeResponse
+	33, // 113: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	33, // 114: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	38, // 115: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	40, // 116: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	42, // 117: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	44, // 118: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	47, // 119: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	50, // 120: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	53, // 121: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	57, // 122: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	59, // 123: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	61, // 124: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	63, // 125: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
+	65, // 126: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
+	67, // 127: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	69, // 128: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	71, // 129: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	92, // [92:130] is the sub-list for method output_type
+	54, // [54:92] is the sub-list for method input_type
 	54, // [54:54] is the sub-list for extension type_name
 	54, // [54:54] is the sub-list for extension extendee
 	0,  // [0:54] is the sub-list for field type_name
@@ -4723,7 +4936,7 @@ func file_setpoint_api_v1_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   71,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -106,6 +106,10 @@ const (
 	ApiServiceListStallsProcedure = "/setpoint.api.v1.ApiService/ListStalls"
 	// ApiServiceWatchEventsProcedure is the fully-qualified name of the ApiService's WatchEvents RPC.
 	ApiServiceWatchEventsProcedure = "/setpoint.api.v1.ApiService/WatchEvents"
+	// ApiServiceLoginProcedure is the fully-qualified name of the ApiService's Login RPC.
+	ApiServiceLoginProcedure = "/setpoint.api.v1.ApiService/Login"
+	// ApiServiceRenewLoginProcedure is the fully-qualified name of the ApiService's RenewLogin RPC.
+	ApiServiceRenewLoginProcedure = "/setpoint.api.v1.ApiService/RenewLogin"
 	// ApiServiceCreateTokenProcedure is the fully-qualified name of the ApiService's CreateToken RPC.
 	ApiServiceCreateTokenProcedure = "/setpoint.api.v1.ApiService/CreateToken"
 	// ApiServiceListTokensProcedure is the fully-qualified name of the ApiService's ListTokens RPC.
@@ -182,7 +186,11 @@ type ApiServiceClient interface {
 	ListStalls(context.Context, *connect.Request[v1.ListStallsRequest]) (*connect.Response[v1.ListStallsResponse], error)
 	// What happened, turn by turn. Too old a revision is OUT_OF_RANGE, "compacted": list again and watch from there. Role: reader.
 	WatchEvents(context.Context, *connect.Request[v1.WatchEventsRequest]) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error)
-	// Makes a join token. Role: admin.
+	// Gives the bearer of a token a certificate of the token's role, once. Machines join instead. Role: none.
+	Login(context.Context, *connect.Request[v1.LoginRequest]) (*connect.Response[v1.LoginResponse], error)
+	// Gives the caller a new certificate that says the same. Role: reader.
+	RenewLogin(context.Context, *connect.Request[v1.RenewLoginRequest]) (*connect.Response[v1.RenewLoginResponse], error)
+	// Makes a token: machines join with one, people log in. Role: admin.
 	CreateToken(context.Context, *connect.Request[v1.CreateTokenRequest]) (*connect.Response[v1.CreateTokenResponse], error)
 	// Role: admin.
 	ListTokens(context.Context, *connect.Request[v1.ListTokensRequest]) (*connect.Response[v1.ListTokensResponse], error)
@@ -412,6 +420,18 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(apiServiceMethods.ByName("WatchEvents")),
 			connect.WithClientOptions(opts...),
 		),
+		login: connect.NewClient[v1.LoginRequest, v1.LoginResponse](
+			httpClient,
+			baseURL+ApiServiceLoginProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("Login")),
+			connect.WithClientOptions(opts...),
+		),
+		renewLogin: connect.NewClient[v1.RenewLoginRequest, v1.RenewLoginResponse](
+			httpClient,
+			baseURL+ApiServiceRenewLoginProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("RenewLogin")),
+			connect.WithClientOptions(opts...),
+		),
 		createToken: connect.NewClient[v1.CreateTokenRequest, v1.CreateTokenResponse](
 			httpClient,
 			baseURL+ApiServiceCreateTokenProcedure,
@@ -469,6 +489,8 @@ type apiServiceClient struct {
 	confirmPlugin    *connect.Client[v1.ConfirmPluginRequest, v1.ConfirmPluginResponse]
 	listStalls       *connect.Client[v1.ListStallsRequest, v1.ListStallsResponse]
 	watchEvents      *connect.Client[v1.WatchEventsRequest, v1.WatchEventsResponse]
+	login            *connect.Client[v1.LoginRequest, v1.LoginResponse]
+	renewLogin       *connect.Client[v1.RenewLoginRequest, v1.RenewLoginResponse]
 	createToken      *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
 	listTokens       *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
 	revokeToken      *connect.Client[v1.RevokeTokenRequest, v1.RevokeTokenResponse]
@@ -639,6 +661,16 @@ func (c *apiServiceClient) WatchEvents(ctx context.Context, req *connect.Request
 	return c.watchEvents.CallServerStream(ctx, req)
 }
 
+// Login calls setpoint.api.v1.ApiService.Login.
+func (c *apiServiceClient) Login(ctx context.Context, req *connect.Request[v1.LoginRequest]) (*connect.Response[v1.LoginResponse], error) {
+	return c.login.CallUnary(ctx, req)
+}
+
+// RenewLogin calls setpoint.api.v1.ApiService.RenewLogin.
+func (c *apiServiceClient) RenewLogin(ctx context.Context, req *connect.Request[v1.RenewLoginRequest]) (*connect.Response[v1.RenewLoginResponse], error) {
+	return c.renewLogin.CallUnary(ctx, req)
+}
+
 // CreateToken calls setpoint.api.v1.ApiService.CreateToken.
 func (c *apiServiceClient) CreateToken(ctx context.Context, req *connect.Request[v1.CreateTokenRequest]) (*connect.Response[v1.CreateTokenResponse], error) {
 	return c.createToken.CallUnary(ctx, req)
@@ -722,7 +754,11 @@ type ApiServiceHandler interface {
 	ListStalls(context.Context, *connect.Request[v1.ListStallsRequest]) (*connect.Response[v1.ListStallsResponse], error)
 	// What happened, turn by turn. Too old a revision is OUT_OF_RANGE, "compacted": list again and watch from there. Role: reader.
 	WatchEvents(context.Context, *connect.Request[v1.WatchEventsRequest], *connect.ServerStream[v1.WatchEventsResponse]) error
-	// Makes a join token. Role: admin.
+	// Gives the bearer of a token a certificate of the token's role, once. Machines join instead. Role: none.
+	Login(context.Context, *connect.Request[v1.LoginRequest]) (*connect.Response[v1.LoginResponse], error)
+	// Gives the caller a new certificate that says the same. Role: reader.
+	RenewLogin(context.Context, *connect.Request[v1.RenewLoginRequest]) (*connect.Response[v1.RenewLoginResponse], error)
+	// Makes a token: machines join with one, people log in. Role: admin.
 	CreateToken(context.Context, *connect.Request[v1.CreateTokenRequest]) (*connect.Response[v1.CreateTokenResponse], error)
 	// Role: admin.
 	ListTokens(context.Context, *connect.Request[v1.ListTokensRequest]) (*connect.Response[v1.ListTokensResponse], error)
@@ -948,6 +984,18 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(apiServiceMethods.ByName("WatchEvents")),
 		connect.WithHandlerOptions(opts...),
 	)
+	apiServiceLoginHandler := connect.NewUnaryHandler(
+		ApiServiceLoginProcedure,
+		svc.Login,
+		connect.WithSchema(apiServiceMethods.ByName("Login")),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceRenewLoginHandler := connect.NewUnaryHandler(
+		ApiServiceRenewLoginProcedure,
+		svc.RenewLogin,
+		connect.WithSchema(apiServiceMethods.ByName("RenewLogin")),
+		connect.WithHandlerOptions(opts...),
+	)
 	apiServiceCreateTokenHandler := connect.NewUnaryHandler(
 		ApiServiceCreateTokenProcedure,
 		svc.CreateToken,
@@ -1035,6 +1083,10 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceListStallsHandler.ServeHTTP(w, r)
 		case ApiServiceWatchEventsProcedure:
 			apiServiceWatchEventsHandler.ServeHTTP(w, r)
+		case ApiServiceLoginProcedure:
+			apiServiceLoginHandler.ServeHTTP(w, r)
+		case ApiServiceRenewLoginProcedure:
+			apiServiceRenewLoginHandler.ServeHTTP(w, r)
 		case ApiServiceCreateTokenProcedure:
 			apiServiceCreateTokenHandler.ServeHTTP(w, r)
 		case ApiServiceListTokensProcedure:
@@ -1180,6 +1232,14 @@ func (UnimplementedApiServiceHandler) ListStalls(context.Context, *connect.Reque
 
 func (UnimplementedApiServiceHandler) WatchEvents(context.Context, *connect.Request[v1.WatchEventsRequest], *connect.ServerStream[v1.WatchEventsResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.WatchEvents is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) Login(context.Context, *connect.Request[v1.LoginRequest]) (*connect.Response[v1.LoginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.Login is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) RenewLogin(context.Context, *connect.Request[v1.RenewLoginRequest]) (*connect.Response[v1.RenewLoginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.RenewLogin is not implemented"))
 }
 
 func (UnimplementedApiServiceHandler) CreateToken(context.Context, *connect.Request[v1.CreateTokenRequest]) (*connect.Response[v1.CreateTokenResponse], error) {
