@@ -137,30 +137,41 @@ func (d *decision) whyNew(s *slot) string {
 // lastEnded returns the task by whose end the slot lacks one, if it ended by itself while it was wanted; nil if it was told to go, was lost or is gone, or
 // was stopped by its agent, which happens when that is told to end with its tasks.
 func lastEnded(s *slot) *task {
-	var last *task
-	for _, t := range s.tasks {
-		if (t.dead || t.lost) && !t.cut && (last == nil || !endOf(t).Before(endOf(last))) {
-			last = t
-		}
-	}
+	last := lastGone(s)
 	if last == nil || !last.Observed.State.Terminal() || !last.Desired.State.Wanted() || last.told || last.Observed.Unknown || last.Observed.State == cluster.Stopped {
 		return nil
 	}
 	return last
 }
 
-// endOf returns since when a task that is dead or lost is not what its slot needs: it was told to go, or came to be so. One that was told to go while another
-// was up, and stops after that one has failed, is not the one by whose end the slot lacks a task.
-func endOf(t *task) cluster.Time {
-	switch {
-	case !t.Desired.State.Wanted():
-		return t.Desired.Since
-	case t.Observed.State.Terminal():
-		return t.Observed.At
-	case t.node != nil && t.node.Status.State == cluster.NodeDown: // lost then, whether or not its node was declared gone since
-		return t.node.Status.Since
+// lastGone returns the task by whose end the slot lacks one, however it ended.
+func lastGone(s *slot) *task {
+	var last *task
+	for _, t := range s.tasks {
+		if (t.dead || t.lost) && !t.cut && (last == nil || !endOf(t).Before(endOf(last))) {
+			last = t
+		}
 	}
-	return t.Condition.Since
+	return last
+}
+
+// endOf returns since when a task that is dead or lost is not what its slot needs: the first moment at which it was told to go, ended, was lost or was declared
+// gone. One that was told to go while another was up, or was lost before another was made, and stops only after that one has failed, is not the one by whose end
+// the slot lacks a task.
+func endOf(t *task) cluster.Time {
+	var first cluster.Time
+	at := func(is bool, since cluster.Time) {
+		if is && (first.IsZero() || since.Before(first)) {
+			first = since
+		}
+	}
+	at(!t.Desired.State.Wanted(), t.Desired.Since)
+	at(t.Observed.State.Terminal(), t.Observed.At)
+	if t.node != nil {
+		at(t.node.Status.State == cluster.NodeDown, t.node.Status.Since)
+	}
+	at(t.Condition.State == cluster.Gone, t.Condition.Since)
+	return first
 }
 
 // restart makes a task after one that ended by itself.

@@ -179,7 +179,9 @@ func (d *decision) tellBy(t *task, to cluster.DesiredState, reason, by string, g
 		return
 	}
 	d.add(cluster.SetDesired{Task: t.ID, Desired: next})
-	t.told, t.up = true, false
+	told := *t.Task // what else is decided now sees what it would see if it were decided anew
+	told.Desired = next
+	t.Task, t.told, t.up = &told, true, false
 	if !t.Placed() {
 		t.dead, t.cut = true, true
 		d.add(cluster.RemoveTask{Task: t.ID})
@@ -209,14 +211,15 @@ func (d *decision) write(update cluster.Update) {
 	}
 }
 
-// cutHistory drops the oldest dead tasks of a slot beyond the job's limit. The one by whose end the slot's next task is decided stays until that is made.
+// cutHistory drops the oldest dead tasks of a slot beyond the job's limit. The one by whose end the slot's next task is decided, and the newest, stay until that
+// is made.
 func (d *decision) cutHistory(s *slot) {
 	if s.status == unwanted && !d.job.Control.Stopped {
 		return // end drops them all
 	}
-	var needed *task
+	var needed, last *task
 	if !s.hasLive() && s.made == "" {
-		needed = lastEnded(s)
+		needed, last = lastGone(s), newest(s)
 	}
 	if len(d.Changes) >= 2*maxChanges {
 		return // some later decision does
@@ -227,7 +230,7 @@ func (d *decision) cutHistory(s *slot) {
 		if !t.dead || t.cut {
 			continue
 		}
-		if dead++; t != needed && dead > d.spec.HistoryLimit || t.Desired.State == cluster.DesiredRemove {
+		if dead++; t != needed && t != last && dead > d.spec.HistoryLimit || t.Desired.State == cluster.DesiredRemove {
 			d.add(cluster.RemoveTask{Task: t.ID})
 		}
 	}

@@ -49,6 +49,22 @@ func TestLostBeforeItWasSeen(t *testing.T) {
 	s.want("new 1, stop 1") // it must not start beside its successor when its node is back
 }
 
+// What a failed replacement has to wait for does not end because the lost task is told to go.
+func TestLostTaskThatIsToldToGoEndsNoDelay(t *testing.T) {
+	s := upScene(t, 3, 1, nil)
+	lost := s.of("1").ID
+	s.lose("1")
+	s.decide()
+	s.pass(time.Second)
+	s.observe("1", cluster.Failed)
+	s.says[lost] = saying{Transition: cluster.Transition{Task: lost, To: cluster.DesiredShutdown, Strength: cluster.Forced, By: "d", Grace: -1}}
+	for _, told := range []string{"stop 1", ""} { // deciding again changes nothing
+		s.decide()
+		s.want(told)
+		s.wantStall("1", cluster.CodeRestartDelay)
+	}
+}
+
 func TestOnLostWait(t *testing.T) {
 	s := upScene(t, 2, 1, func(spec *cluster.JobSpec) { spec.OnLost = cluster.LostWait })
 	a := s.of("1")

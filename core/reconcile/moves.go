@@ -208,6 +208,7 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) admission {
 	b.notUp++
 	b.notUpUpdate++
 	leaves := s.keep
+	s.EverUp = true // it was up, if only in this decision
 	d.tellBy(leaves, cluster.DesiredShutdown, m.reason, m.by, m.grace)
 	switch {
 	case m.cause == cluster.CauseUpdate:

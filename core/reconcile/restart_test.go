@@ -277,3 +277,20 @@ func TestRestartAvoidsTheNodeOfTheFailure(t *testing.T) {
 		t.Errorf("avoids %q, want %q", got, node)
 	}
 }
+
+// History is cut without changing a decision: what an update concludes from the newest task stays while there is no other.
+func TestNewestTaskStaysUntilThereIsAnother(t *testing.T) {
+	s := upScene(t, 2, 1, func(spec *cluster.JobSpec) {
+		spec.HistoryLimit = 0
+		spec.Restart.Condition = cluster.RestartNone
+	})
+	failed := s.of("1").ID
+	s.see(failed, cluster.Failed)
+	for range 2 {
+		s.decide()
+		s.want("")
+		if s.tasks[failed] == nil {
+			t.Fatal("the slot's only task was dropped")
+		}
+	}
+}

@@ -192,7 +192,7 @@ func (s *scene) Better(j *cluster.Job, slot *cluster.Slot, t *cluster.Task, also
 		}
 	}
 	for _, v := range s.slots {
-		if v.Claim != "" && !slices.ContainsFunc(s.SlotTasks(v.Job, v.Key), func(x *cluster.Task) bool { return x.Placed() && x.Desired.State.Wanted() }) {
+		if v.Claim != "" && !slices.ContainsFunc(s.SlotTasks(v.Job, v.Key), func(x *cluster.Task) bool { return x.Placed() && x.Desired.State.Wanted() && !x.Dead() }) {
 			counts[v.Claim]++
 		}
 	}

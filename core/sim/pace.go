@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -109,19 +110,25 @@ func (w *World) checkAlone(t engine.Turn, x *cluster.Task) {
 	}
 }
 
-// ended returns since when a task is not what its slot needs: it was told to go, came to its end, or was lost.
+// ended returns since when a task is not what its slot needs: the first moment at which it was told to go, came to its end, was lost or was declared gone.
 func ended(st *engine.State, x *cluster.Task) cluster.Time {
-	switch n := st.Node(x.Placement.Node); {
-	case !x.Desired.State.Wanted():
-		return x.Desired.Since
-	case x.Observed.State.Terminal():
-		return x.Observed.At
-	case x.Condition.State == cluster.Gone:
-		return x.Condition.Since
-	case n != nil && n.Status.State == cluster.NodeDown:
-		return n.Status.Since
+	var all []cluster.Time
+	if !x.Desired.State.Wanted() {
+		all = append(all, x.Desired.Since)
 	}
-	return cluster.Time{}
+	if x.Observed.State.Terminal() {
+		all = append(all, x.Observed.At)
+	}
+	if x.Condition.State == cluster.Gone {
+		all = append(all, x.Condition.Since)
+	}
+	if n := st.Node(x.Placement.Node); n != nil && n.Status.State == cluster.NodeDown {
+		all = append(all, n.Status.Since)
+	}
+	if len(all) == 0 {
+		return cluster.Time{}
+	}
+	return slices.MinFunc(all, func(a, b cluster.Time) int { return cmp.Compare(a.Engine, b.Engine) })
 }
 
 // checkRestart checks that a task after one that ended by itself waits for the delay, and that there are no more of them than are allowed.
