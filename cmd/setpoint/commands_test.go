@@ -103,6 +103,10 @@ func TestJobRun(t *testing.T) {
 	stalled.Slots = []*apiv1.Slot{{Key: "3"}}
 	stalled.Stalls = []*apiv1.Stall{ssdStall()}
 
+	usedUp := webJob("stalled", 1, 2)
+	usedUp.Slots = []*apiv1.Slot{{Key: "3"}}
+	usedUp.Stalls = []*apiv1.Stall{{Code: "restart_budget_used", Message: "restart budget used, 3 in 1m0s"}}
+
 	ending := webJob("running", 1, 3)
 	ending.Slots = []*apiv1.Slot{{Key: "1", Ends: true, Up: true}}
 
@@ -123,6 +127,11 @@ func TestJobRun(t *testing.T) {
 		{
 			name: "stalls", version: 1, wait: "300ms", frames: []*apiv1.Job{stalled}, code: exitStalled,
 			errOut: []string{"Not done after 300ms", "web/3/9 stalled 4h: constraint", "2 of 3 nodes: constraint node.labels.disk == ssd (n1, n2)", "clears when: a node with disk=ssd joins", "setpoint job why web"},
+		},
+		{
+			name: "runs for a moment, and uses up its restarts", version: 1, wait: "20s", code: exitFailed,
+			frames: []*apiv1.Job{webJob("running", 1, 3), webJob("starting", 1, 2), webJob("running", 1, 3), usedUp},
+			errOut: []string{"Failed: web: 1 slot used up the restarts that the job allows"},
 		},
 		{name: "only held slots are missing", version: 1, wait: "20s", frames: []*apiv1.Job{held}},
 		{name: "updates", version: 2, wait: "20s", frames: []*apiv1.Job{updating, completed}, out: []string{"1 of 3 moved", "web: version 2 running, 3/3 up"}},

@@ -58,7 +58,20 @@ func running(j *apiv1.Job, version uint64) (verdict, string) {
 	case "stopping", "stopped":
 		return failed, "it was stopped meanwhile"
 	}
+	if n := usedUp(j); n > 0 {
+		return failed, fmt.Sprintf("%s used up the restarts that the job allows", console.Count(n, "slot"))
+	}
 	return onlyHeld(j), ""
+}
+
+// usedUp counts the slots that start nothing more because their tasks ended too often.
+func usedUp(j *apiv1.Job) (n int64) {
+	for _, s := range j.GetStalls() {
+		if s.GetCode() == string(cluster.CodeRestartBudgetUsed) {
+			n++
+		}
+	}
+	return n
 }
 
 // ended is done unless a slot whose task ends by itself still has one that runs.
@@ -142,11 +155,53 @@ func stopped(j *apiv1.Job, _ uint64) (verdict, string) {
 	return failed, "it was started again meanwhile"
 }
 
+// settle is for how long a job must run before that is believed: a task that ends right after its start does not run.
+const settle = time.Second
+
+// steadiness is for how long a job has been as was asked for.
+type steadiness struct {
+	since time.Time // it was seen so; zero: it is not
+	fell  bool      // it was so before, and did not stay so
+}
+
+// enough reports whether an outcome can be believed. A job that runs must have done so for a moment, and if it was seen to run and fell back, for as long as an
+// update of it is watched.
+func (s *steadiness) enough(j *apiv1.Job, outcome verdict, now time.Time) bool {
+	if outcome != done || j.GetState() != "running" {
+		s.fell = s.fell || !s.since.IsZero()
+		s.since = time.Time{}
+		return true
+	}
+	if s.since.IsZero() {
+		s.since = now
+		if newest := lastUp(j); !s.fell && !newest.IsZero() && newest.Before(now) {
+			s.since = newest
+		}
+	}
+	need := settle
+	if s.fell {
+		need = max(need, time.Duration(j.GetSpec().GetUpdate().GetMonitorNs()))
+	}
+	return now.Sub(s.since) >= need
+}
+
+// lastUp returns when the last of a job's slots came up, or zero if that is not known.
+func lastUp(j *apiv1.Job) time.Time {
+	var last time.Time
+	for _, s := range j.GetSlots() {
+		if at := s.GetUpSince(); s.GetUp() && at != nil && at.AsTime().After(last) {
+			last = at.AsTime()
+		}
+	}
+	return last
+}
+
 // follow shows how far a job has come until it is as was asked for, and returns it as it is then. What went wrong is written.
 func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, limit time.Duration, judge judgement) (*apiv1.Job, error) {
 	version, outcome, why := j.GetVersion(), pending, ""
 	progress := a.progress()
 	empty := 0
+	var steady steadiness
 	err := a.wait(ctx, limit, func(ctx context.Context) (bool, error) {
 		got, err := ask(ctx, s, s.GetJob, &apiv1.GetJobRequest{Job: j.GetName()})
 		if err != nil {
@@ -161,6 +216,9 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, limit time.Du
 		if outcome == done && j.GetState() == "empty" {
 			empty++
 			return empty > 5, nil
+		}
+		if !steady.enough(j, outcome, time.Now()) {
+			outcome = pending
 		}
 		if outcome == pending {
 			progress.Show(jobLine(j))

@@ -32,8 +32,9 @@ func (a *app) jobRun() *cobra.Command {
 		Use: "run FILE", Short: "Create the jobs of a file, or change them to what it says", Args: takes(1, 1),
 		Long: `Creates the jobs of a file, or changes them to what it says. FILE is - for standard input.
 
-On a terminal the command shows how far the job has come and ends when it runs; elsewhere it does so only with --wait.
-Exit codes: 3 if the job did not come to run in time, which is followed by what it waits for; 4 if it failed or was rolled back.`,
+On a terminal the command shows how far the job has come and ends when it has run for a second; elsewhere it does so only with --wait.
+A job that was seen to run and fell back must run for as long as an update of it is watched (monitor).
+Exit codes: 3 if the job did not come to run in time, which is followed by what it waits for; 4 if it failed, used up its restarts or was rolled back.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !detach && !cmd.Flags().Changed("wait") && !a.json() && console.IsTerminal(a.out) {
 				wait = patience

@@ -213,12 +213,12 @@ func (d *decision) retry(s *slot, last *task) {
 		d.sayUsedUp(s)
 		return
 	}
-	due := backoff(r, s.Backoff) - d.now.Sub(ended.At)
+	due := r.Backoff(s.Backoff) - d.now.Sub(ended.At)
 	if due > 0 {
 		d.wakeIn(due)
 		d.stallSlot(s.ID(), cluster.Stall{
 			Code:    cluster.CodeRestartDelay,
-			Message: fmt.Sprintf("task %s %s%s; the next one starts after a delay of %s", last.ID, ended.State, because(ended.Err), backoff(r, s.Backoff)),
+			Message: fmt.Sprintf("task %s %s%s; the next one starts after a delay of %s", last.ID, ended.State, because(ended.Err), r.Backoff(s.Backoff)),
 			Clears:  "the delay ends",
 		})
 		return
@@ -245,7 +245,7 @@ func (d *decision) delayed(s *slot) bool {
 		return false
 	}
 	d.forgive(s, upFor(s, last))
-	return backoff(&d.spec.Restart, s.Backoff) > d.now.Sub(last.Observed.At)
+	return d.spec.Restart.Backoff(s.Backoff) > d.now.Sub(last.Observed.At)
 }
 
 // upFor returns how long the slot was up when the last of its tasks ended.
@@ -268,7 +268,7 @@ func (d *decision) sayUsedUp(s *slot) {
 	if r.Window > 0 {
 		left := r.Window - d.now.Sub(s.Restarts[0])
 		d.wakeIn(left)
-		clears = fmt.Sprintf("the oldest restart leaves the window of %s; or %s", r.Window, clears)
+		clears = fmt.Sprintf("the oldest restart leaves the window of %s at %s; or %s", r.Window, clockTime(d.now, left), clears)
 		within = fmt.Sprintf(" in %s", r.Window)
 	}
 	d.stallSlot(s.ID(), cluster.Stall{
@@ -276,16 +276,13 @@ func (d *decision) sayUsedUp(s *slot) {
 	})
 }
 
-// backoff returns the delay before a restart when step restarts came before it in a row.
-func backoff(r *cluster.RestartSpec, step int) time.Duration {
-	out := r.Delay
-	for range min(step, 62) {
-		if out >= r.MaxDelay || out <= 0 {
-			break
-		}
-		out *= 2
+// clockTime tells people when a time from now on is over, with the day if that is not at hand.
+func clockTime(now cluster.Time, left time.Duration) string {
+	layout := time.TimeOnly
+	if left > 12*time.Hour {
+		layout = time.DateTime
 	}
-	return min(max(out, 0), max(r.MaxDelay, r.Delay))
+	return now.Add(left).WallTime().Round(time.Second).Format(layout) + " UTC"
 }
 
 // create makes a task in the slot. A task that failed by itself keeps its successor off its node if another can run it.

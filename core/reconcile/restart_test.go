@@ -132,6 +132,11 @@ func TestAttemptsInAWindow(t *testing.T) {
 		t.Errorf("says %q", got)
 	}
 	left := time.Minute - s.now.Sub(first)
+	again := s.now.Add(left).WallTime().Round(time.Second).Format("15:04:05")
+	want := "the oldest restart leaves the window of 1m0s at " + again + " UTC; or a new version of the job, or job restart"
+	if got := s.stall("1", cluster.CodeRestartBudgetUsed).Clears; got != want {
+		t.Errorf("clears %q, want %q", got, want)
+	}
 	if s.last.Wake != left {
 		t.Errorf("wakes in %s, want %s", s.last.Wake, left)
 	}

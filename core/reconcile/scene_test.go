@@ -397,12 +397,17 @@ func (s *scene) slotStalls(key cluster.SlotKey) []cluster.Code {
 
 // message returns the text of a slot's stall in the last decision.
 func (s *scene) message(key cluster.SlotKey, code cluster.Code) string {
+	return s.stall(key, code).Message
+}
+
+// stall returns a slot's stall of a code, or an empty one.
+func (s *scene) stall(key cluster.SlotKey, code cluster.Code) cluster.Stall {
 	for _, st := range s.last.Stalls {
 		if st.Subject.ID == jobName+"/"+string(key) && st.Code == code {
-			return st.Message
+			return st
 		}
 	}
-	return ""
+	return cluster.Stall{}
 }
 
 // describe names what a decision did to tasks and slots. names gives tasks shorter names; without it they are called by slot.

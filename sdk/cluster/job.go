@@ -263,6 +263,18 @@ type RestartSpec struct {
 	Window    time.Duration // 0: for ever
 }
 
+// Backoff returns the delay before a restart when step restarts came before it in a row.
+func (r *RestartSpec) Backoff(step int) time.Duration {
+	out := r.Delay
+	for range min(step, 62) {
+		if out >= r.MaxDelay || out <= 0 {
+			break
+		}
+		out *= 2
+	}
+	return min(max(out, 0), max(r.MaxDelay, r.Delay))
+}
+
 // UpdateState says how far an update has come.
 type UpdateState string
 

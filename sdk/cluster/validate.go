@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -265,8 +266,31 @@ func (c *checker) restart(r *RestartSpec) {
 	}
 	c.between("restart.attempts", r.Attempts, 0, MaxCount)
 	c.notNegative("restart.window", r.Window)
-	if r.Attempts > 0 && r.Window > 0 && r.Delay >= r.Window {
+	switch {
+	case r.Attempts <= 0 || r.Window <= 0:
+	case r.Delay >= r.Window:
 		c.add("restart.delay", "The limit on attempts would never count", "With a delay of %s, restarts are never less than a window (%s) apart, so that "+
 			"attempts = %d could never be used up. Make the delay shorter, or the window longer, or 0 (for ever).", r.Delay, r.Window, r.Attempts)
+	case r.fastest() >= r.Window:
+		c.add("restart.attempts", "The limit on attempts would never count", "With delays that grow from %s to %s, the last of %d restarts comes %s after the first at "+
+			"the earliest, so that attempts = %d could never be used up within the window (%s). Allow fewer, or make the delays shorter, or the window longer, or 0 "+
+			"(for ever).", r.Delay, r.MaxDelay, r.Attempts, r.fastest(), r.Attempts, r.Window)
 	}
+	if r.Condition == RestartNone && r.Attempts > 0 {
+		c.add("restart.attempts", "Nothing is restarted", "attempts = %d says nothing beside condition = %q; remove one of them.", r.Attempts, RestartNone)
+	}
+}
+
+// fastest returns how long it takes at least from the first restart to the last that is allowed, if every task ends at once.
+func (r *RestartSpec) fastest() time.Duration {
+	const most = math.MaxInt64 / MaxCount / 2 // so that no sum overflows
+	var sum time.Duration
+	for step := 1; step < r.Attempts; step++ {
+		d := min(r.Backoff(step), most)
+		if d >= r.MaxDelay || d == most {
+			return sum + d*time.Duration(r.Attempts-step)
+		}
+		sum += d
+	}
+	return sum
 }

@@ -154,6 +154,16 @@ func TestValidate(t *testing.T) {
 			"delay as long as the window", func(s *JobSpec) { s.Restart.Attempts, s.Restart.Window = 3, time.Second },
 			`restart.delay: The limit on attempts would never count|attempts = 3 could never be used up`,
 		},
+		{
+			"delays that grow past the window", func(s *JobSpec) { // 2 + 4 + 5 + 5 = 16
+				s.Restart = RestartSpec{Condition: RestartAny, Delay: time.Second, MaxDelay: 5 * time.Second, Attempts: 5, Window: 16 * time.Second}
+			},
+			`restart.attempts: The limit on attempts would never count|the last of 5 restarts comes 16s after the first at the earliest`,
+		},
+		{
+			"attempts of nothing", func(s *JobSpec) { s.Restart.Condition, s.Restart.Attempts = RestartNone, 3 },
+			`restart.attempts: Nothing is restarted|attempts = 3 says nothing beside condition = "none"`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := validJob()
@@ -167,6 +177,27 @@ func TestValidate(t *testing.T) {
 				t.Errorf("got  %s\nwant %s with %q", problems[0], head, detail)
 			}
 		})
+	}
+}
+
+// TestValidateRestartsThatFit has limits that can just be reached.
+func TestValidateRestartsThatFit(t *testing.T) {
+	for _, r := range []RestartSpec{
+		{Condition: RestartAny, Delay: time.Second, MaxDelay: 5 * time.Second, Attempts: 5, Window: 16*time.Second + 1},
+		{Condition: RestartAny, Delay: time.Second, MaxDelay: time.Second, Attempts: 1, Window: 2 * time.Second},
+		{Condition: RestartAny, Attempts: MaxCount, Window: 1},
+		{Condition: RestartAny, Delay: time.Hour, MaxDelay: math.MaxInt64, Attempts: MaxCount},
+	} {
+		s := validJob()
+		s.Restart = r
+		if problems := s.Validate(); len(problems) != 0 {
+			t.Errorf("%+v: %v", r, problems)
+		}
+	}
+	s := validJob()
+	s.Restart = RestartSpec{Condition: RestartAny, Delay: math.MaxInt64 / 4, MaxDelay: math.MaxInt64 / 3, Attempts: MaxCount, Window: math.MaxInt64 / 4}
+	if problems := s.Validate(); len(problems) != 1 {
+		t.Errorf("%+v: %v", s.Restart, problems)
 	}
 }
 

@@ -25,6 +25,7 @@ type Agent struct {
 	dir     string
 	config  string
 	log     string
+	clock   string // the directory of a program with a clock of its own; empty: the machine's
 	process *process
 
 	mu       sync.Mutex // guards what follows
@@ -51,14 +52,59 @@ func (c *Cluster) Join(n Node) *Agent {
 	return a
 }
 
-// launch writes the agent's configuration and starts it.
+// JoinLate starts an agent whose machine's clock is so much behind, or ahead if that is less than 0. It does not wait for its node.
+func (c *Cluster) JoinLate(n Node, behind time.Duration) *Agent {
+	c.t.Helper()
+	a := c.prepare(n)
+	a.clock = a.dir + "-clocked"
+	c.clocked(a.clock)
+	c.shift(a.clock, -behind)
+	return a.begin()
+}
+
+// Log returns what the agent has logged.
+func (a *Agent) Log() string {
+	a.c.t.Helper()
+	data, err := os.ReadFile(a.log)
+	if err != nil {
+		a.c.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// launch starts an agent.
 func (c *Cluster) launch(n Node) *Agent {
+	c.t.Helper()
+	return c.prepare(n).begin()
+}
+
+// prepare makes an agent that is not started.
+func (c *Cluster) prepare(n Node) *Agent {
 	c.t.Helper()
 	c.mu.Lock()
 	c.files++
 	dir := c.path(fmt.Sprintf("a%d-%s", c.files, n.Name))
 	c.mu.Unlock()
 	a := &Agent{Node: n, c: c, dir: dir, config: dir + ".hcl", log: dir + ".log", lines: tailer{path: dir + ".log"}, begun: map[string]bool{}}
+	a.configure()
+	c.openNode(n.Name) // the one that was closed under this name was another
+	return a
+}
+
+// begin starts an agent for the first time.
+func (a *Agent) begin() *Agent {
+	a.c.t.Helper()
+	a.start()
+	a.c.mu.Lock()
+	defer a.c.mu.Unlock()
+	a.c.agents[filepath.Base(a.dir)] = a
+	return a
+}
+
+// configure writes the agent's configuration.
+func (a *Agent) configure() {
+	a.c.t.Helper()
+	c, n := a.c, a.Node
 	var labels strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
 		fmt.Fprintf(&labels, "    %s = %q\n", key, n.Labels[key])
@@ -77,20 +123,28 @@ agent {
   capacity {
     cpu    = %g
     memory = %d
+    units  = {%s}
   }
 }
-`, c.addr, c.path("token"), n.Name, dir, labels.String(), n.Capacity.CPU, n.Capacity.Memory))
-	c.openNode(n.Name) // the one that was closed under this name was another
-	a.start()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.agents[filepath.Base(dir)] = a
-	return a
+`, c.addr, c.path("token"), n.Name, a.dir, labels.String(), n.Capacity.CPU, n.Capacity.Memory, units(n.Capacity.Units)))
+}
+
+// Resize starts the agent again on a machine that has so much to give. What runs there runs on.
+func (a *Agent) Resize(capacity Resources) {
+	a.c.t.Helper()
+	a.Kill()
+	a.Node.Capacity = capacity
+	a.configure()
+	a.Restart()
 }
 
 func (a *Agent) start() {
 	a.c.t.Helper()
-	p, err := start("agent of "+a.Node.Name, a.log, a.c.env(), a.c.bin.Setpoint, "agent", "--config", a.config)
+	program := a.c.bin.Setpoint
+	if a.clock != "" {
+		program = filepath.Join(a.clock, "setpoint")
+	}
+	p, err := start("agent of "+a.Node.Name, a.log, a.c.env(), program, "agent", "--config", a.config)
 	if err != nil {
 		a.c.t.Fatal(err)
 	}

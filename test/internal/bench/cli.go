@@ -140,6 +140,14 @@ func (c *Cluster) Tasks(job string) []Task {
 	return out
 }
 
+// AllTasks lists all tasks that are known, dead ones too.
+func (c *Cluster) AllTasks(job string) []Task {
+	c.t.Helper()
+	var out []Task
+	c.ask(&out, "task", "ls", "--all", "--job", job)
+	return out
+}
+
 // Live lists the tasks that are not dead.
 func (c *Cluster) Live(job string) []Task {
 	c.t.Helper()

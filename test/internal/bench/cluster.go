@@ -22,6 +22,9 @@ type Options struct {
 	Unchecked []string // invariants that the sampler is not to hold here, such as "V4"
 	Unmasked  bool     // start the server with a umask that takes nothing away
 	Keep      bool     // leave the directory when the test has failed
+
+	SampleEvery time.Duration // between two samples, where looking takes long; 0: five times a second
+	Clocked     string        // BuildClocked's program: the server runs it, and ShiftClock shifts its wall clock
 }
 
 // N describes a node of 4 CPU and 8 GiB with labels, each "key=value".
@@ -80,6 +83,9 @@ func Start(t testing.TB, bin Binaries, opts Options) *Cluster {
 	}
 	t.Cleanup(c.end)
 	c.write(c.path("server.hcl"), c.configText(opts.Config))
+	if opts.Clocked != "" {
+		c.clocked(c.path("clocked"))
+	}
 	c.StartServer()
 	c.write(c.path("token"), strings.TrimSpace(c.Must("token", "create").Stdout))
 	for _, n := range opts.Nodes {
@@ -153,7 +159,11 @@ func (c *Cluster) StartServer() {
 // LaunchServer starts the server and does not wait for it.
 func (c *Cluster) LaunchServer() {
 	c.t.Helper()
-	command := []string{c.bin.Setpoint, "server", "--config", c.path("server.hcl")}
+	program := c.bin.Setpoint
+	if c.opts.Clocked != "" {
+		program = c.path("clocked/setpoint")
+	}
+	command := []string{program, "server", "--config", c.path("server.hcl")}
 	if c.opts.Unmasked {
 		command = append([]string{"/bin/sh", "-c", `umask 0; exec "$@"`, "sh"}, command...)
 	}

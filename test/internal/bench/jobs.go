@@ -13,6 +13,8 @@ type Job struct {
 	Type           string // replicated if empty
 	Count          int    // 1 if 0
 	CPU            float64
+	Memory         int64          // MiB
+	Units          map[string]int // named units
 	Constraints    []string
 	MaxUnavailable string            // as in the file: 2, or "100%" with quotes
 	Port           int               // static; 0: none
@@ -68,12 +70,28 @@ func (j Job) HCL() string {
 		}
 		b.WriteString("    }\n")
 	}
-	fmt.Fprintf(&b, "    resources {\n      cpu = %g\n    }\n    stop {\n      grace = %q\n    }\n", j.CPU, j.Grace)
+	fmt.Fprintf(&b, "    resources {\n      cpu = %g\n", j.CPU)
+	if j.Memory > 0 {
+		fmt.Fprintf(&b, "      memory = \"%dMiB\"\n", j.Memory)
+	}
+	if len(j.Units) > 0 {
+		fmt.Fprintf(&b, "      units = {%s}\n", units(j.Units))
+	}
+	fmt.Fprintf(&b, "    }\n    stop {\n      grace = %q\n    }\n", j.Grace)
 	if j.Port != 0 {
 		fmt.Fprintf(&b, "    port \"main\" {\n      static = %d\n    }\n", j.Port)
 	}
 	b.WriteString(j.MoreTask + "\n  }\n}\n")
 	return b.String()
+}
+
+// units writes named units as the content of a map.
+func units[N int | int64](units map[string]N) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(units)) {
+		out = append(out, fmt.Sprintf("%s = %d", name, units[name]))
+	}
+	return strings.Join(out, ", ")
 }
 
 func list(words []string) string {

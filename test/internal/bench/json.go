@@ -107,8 +107,9 @@ type Exclusion struct {
 
 // Resources is what a node has.
 type Resources struct {
-	CPU    float64 `json:"cpu"`
-	Memory int64   `json:"memory"`
+	CPU    float64          `json:"cpu"`
+	Memory int64            `json:"memory"`
+	Units  map[string]int64 `json:"units"`
 }
 
 // Node is an element of `node ls`.

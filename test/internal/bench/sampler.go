@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -136,7 +137,7 @@ func (s *Sampler) Samples() int {
 }
 
 func (s *Sampler) run(ctx context.Context) {
-	tick := time.NewTicker(sampleEvery)
+	tick := time.NewTicker(cmp.Or(s.c.opts.SampleEvery, sampleEvery))
 	defer tick.Stop()
 	for {
 		select {
@@ -170,20 +171,13 @@ func (s *Sampler) look(ctx context.Context) (view, error) {
 		return v, err
 	}
 	v.nodes = nodes.Msg.GetNodes()
-	token := ""
-	v.same = true
-	for {
-		tasks, err := s.client.ListTasks(ctx, connect.NewRequest(&apiv1.ListTasksRequest{All: true, PageSize: 1000, PageToken: token}))
-		if err != nil {
-			return v, err
-		}
-		v.tasks = append(v.tasks, tasks.Msg.GetTasks()...)
-		v.same = v.same && tasks.Msg.GetRevision() == nodes.Msg.GetRevision()
-		if token = tasks.Msg.GetNextPageToken(); token == "" {
-			break
-		}
+	tasks, revisions, err := s.list(ctx, "")
+	if err != nil {
+		return v, err
 	}
 	v.seen = time.Now()
+	v.tasks = tasks
+	v.same = !slices.ContainsFunc(revisions, func(r uint64) bool { return r != nodes.Msg.GetRevision() })
 	v.lives = s.c.Lives("")
 	v.procs = s.c.Processes()
 	v.starts = s.c.Attempts()
@@ -191,6 +185,32 @@ func (s *Sampler) look(ctx context.Context) (view, error) {
 		err = s.lookForMentions(ctx, &v)
 	}
 	return v, err
+}
+
+// list returns all tasks that are known, dead ones too, of one job unless that is empty, and of which revision each page was.
+func (s *Sampler) list(ctx context.Context, job string) (tasks []*apiv1.Task, revisions []uint64, err error) {
+	token := ""
+	for {
+		page, err := s.client.ListTasks(ctx, connect.NewRequest(&apiv1.ListTasksRequest{Job: job, All: true, PageSize: 1000, PageToken: token}))
+		if err != nil {
+			return nil, nil, err
+		}
+		tasks, revisions = append(tasks, page.Msg.GetTasks()...), append(revisions, page.Msg.GetRevision())
+		if token = page.Msg.GetNextPageToken(); token == "" {
+			return tasks, revisions, nil
+		}
+	}
+}
+
+// Listed returns all tasks of a job that are known, dead ones too, and how long the server took to list them.
+func (c *Cluster) Listed(job string) ([]*apiv1.Task, time.Duration) {
+	c.t.Helper()
+	began := time.Now()
+	tasks, _, err := c.Sampler.list(context.Background(), job)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return tasks, time.Since(began)
 }
 
 func (s *Sampler) check(v view) {

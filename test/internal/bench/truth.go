@@ -49,6 +49,35 @@ func (c *Cluster) Lives(job string) []Life {
 	return out
 }
 
+// Rejections returns when nodes refused to start tasks of a job, in order.
+func (c *Cluster) Rejections(job string) []time.Time {
+	c.t.Helper()
+	var out []time.Time
+	for _, a := range c.allAgents() {
+		events, err := a.events()
+		if err != nil {
+			c.t.Errorf("read what happened on %s: %v", a.Node.Name, err)
+		}
+		for _, e := range events {
+			if e.Kind == sim.Rejected && strings.HasPrefix(e.TaskID, job+"/") {
+				out = append(out, e.Time)
+			}
+		}
+	}
+	slices.SortFunc(out, time.Time.Compare)
+	return out
+}
+
+// StateSize returns how large the server's state is.
+func (c *Cluster) StateSize() int64 {
+	c.t.Helper()
+	info, err := os.Stat(c.path("server/state.db"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return info.Size()
+}
+
 // Alive returns the tasks of the sim driver that run now.
 func (c *Cluster) Alive(job string) []Life {
 	c.t.Helper()
