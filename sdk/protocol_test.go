@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -239,4 +240,33 @@ func TestCancelledQuestionGetsNoAnswer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// lastingFilter compiles until it is told to stop.
+type lastingFilter struct{}
+
+func (lastingFilter) Compile(ctx context.Context, _ CompileRequest) (Matcher, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestWhatTheEndOfASessionCutsShortIsNoFailure(t *testing.T) {
+	var said bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	s := newSession(ctx, &Plugin{Name: "l", Filter: lastingFilter{}}, hclog.New(&hclog.LoggerOptions{Output: &said}), hello().GetHello())
+	if err := s.handle(nodes(&pluginv1.Nodes{Revision: 1, Last: true})); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.handle(oneClass()); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for _, call := range s.calls {
+		call.run()
+	}
+	s.inbox.deal()
+	if len(s.calls) != 1 || said.Len() > 0 || s.classes[7].failed != nil {
+		t.Errorf("after %d calls the log says %q, and the class failed with %v", len(s.calls), said.String(), s.classes[7].failed)
+	}
+	s.close()
 }

@@ -95,7 +95,10 @@ func (s *session) ended(c *catchUp) {
 	}
 	st.busy = false
 	again, err := c.take()
-	if err != nil {
+	switch {
+	case err != nil && s.ctx.Err() != nil:
+		return // the session's end cut it short, which is nobody's failure
+	case err != nil:
 		s.fail(sub, err)
 		return
 	}

@@ -62,7 +62,7 @@ type downState struct {
 
 func newSupervisor(cfg *Config, p Plugin) *supervisor {
 	s := &supervisor{
-		cfg: cfg, name: p.Name, log: cfg.Logger.Named("plugin." + p.Name), lines: newLineRing(), outbox: newOutbox(), kick: make(chan struct{}, 1),
+		cfg: cfg, name: p.Name, log: cfg.Logger.Named(p.Name), lines: newLineRing(), outbox: newOutbox(), kick: make(chan struct{}, 1),
 		successor: make(chan *opened), quit: make(chan struct{}), ended: make(chan struct{}),
 		restarts: NewRestarts(cfg.Restart, cfg.Now()), stats: &stats{},
 	}

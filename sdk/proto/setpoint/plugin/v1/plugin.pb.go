@@ -1,8 +1,9 @@
 // The protocol between the daemon (client) and a plugin (server). Any gRPC language can speak it.
 //
-// Life: the daemon starts the process, calls Describe once, Configure with values that it has checked against the schema, and opens one Session, whose
+// Life: the daemon starts the process, calls Describe once, Configure with values that it has checked against the schema, and opens a Session, whose
 // message order is the only clock. The daemon sends all nodes in chunks, then only nodes of which a watched field changed, each message under a revision;
-// it registers classes (for filters) and jobs (for job types), whose answers the plugin keeps up to date by itself; and it asks questions about drains.
+// it registers classes (for filters) and jobs (for job types), whose answers the plugin keeps up to date by itself; and it asks questions about drains. It
+// may open further sessions at the same time, to ask what would be answered if the cluster were another.
 //
 // Every string of the table of strings has a number; number 0 is the empty string, which the first message of a table must therefore send first. So a
 // field that is absent means the empty string.
@@ -3093,8 +3094,9 @@ func (x *Stall) GetEvicts() bool {
 	return false
 }
 
-// An error of the plugin's own. About a class or job the plugin tries again by itself, with back-off and whenever a node changes; a question is the core's to
-// ask again.
+// An error of the plugin's own. About a class or job the plugin tries again by itself, with back-off, however many nodes change meanwhile; a class or job that
+// is added again under its id or name, and a new configuration, are tried at once. After "timeout" what is under way goes on, and is told when it ends. A
+// question is the core's to ask again.
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // "error", "panic", "timeout"

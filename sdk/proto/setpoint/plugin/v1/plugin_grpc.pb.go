@@ -1,8 +1,9 @@
 // The protocol between the daemon (client) and a plugin (server). Any gRPC language can speak it.
 //
-// Life: the daemon starts the process, calls Describe once, Configure with values that it has checked against the schema, and opens one Session, whose
+// Life: the daemon starts the process, calls Describe once, Configure with values that it has checked against the schema, and opens a Session, whose
 // message order is the only clock. The daemon sends all nodes in chunks, then only nodes of which a watched field changed, each message under a revision;
-// it registers classes (for filters) and jobs (for job types), whose answers the plugin keeps up to date by itself; and it asks questions about drains.
+// it registers classes (for filters) and jobs (for job types), whose answers the plugin keeps up to date by itself; and it asks questions about drains. It
+// may open further sessions at the same time, to ask what would be answered if the cluster were another.
 //
 // Every string of the table of strings has a number; number 0 is the empty string, which the first message of a table must therefore send first. So a
 // field that is absent means the empty string.
@@ -45,7 +46,8 @@ type PluginClient interface {
 	Validate(ctx context.Context, in *ValidateRequest, opts ...grpc.CallOption) (*ValidateResponse, error)
 	// Takes up a configuration.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
-	// The one conversation. Ending the stream ends nothing else; a new one begins with a fresh mirror.
+	// A conversation. There may be several at a time, each with a mirror, classes and jobs of its own; what is said in one means nothing in another. Ending the
+	// stream ends nothing else; a new one begins with a fresh mirror.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FromCore, FromPlugin], error)
 	// Ends what is under way and makes the process exit within the grace.
 	Stop(ctx context.Context, in *StopRequest, opts ...grpc.CallOption) (*StopResponse, error)
@@ -122,7 +124,8 @@ type PluginServer interface {
 	Validate(context.Context, *ValidateRequest) (*ValidateResponse, error)
 	// Takes up a configuration.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
-	// The one conversation. Ending the stream ends nothing else; a new one begins with a fresh mirror.
+	// A conversation. There may be several at a time, each with a mirror, classes and jobs of its own; what is said in one means nothing in another. Ending the
+	// stream ends nothing else; a new one begins with a fresh mirror.
 	Session(grpc.BidiStreamingServer[FromCore, FromPlugin]) error
 	// Ends what is under way and makes the process exit within the grace.
 	Stop(context.Context, *StopRequest) (*StopResponse, error)
