@@ -21,7 +21,7 @@ type book struct {
 	doubted  bool      // the latest answer was false: what builds upon it is ignored, until a whole one comes
 	answered bool      // in this session
 	failed   bool      // the latest answer is a failure
-	at       uint64    // revision of the latest answer, on the wire
+	at       uint64    // revision at which it stands, on the wire
 	bytes    int       // of the parts so far
 }
 
@@ -249,6 +249,20 @@ func (s *session) lateJobs(named []string, now time.Time) []string {
 		s.awaitLate(&s.jobs[name].book, now)
 	}
 	return out
+}
+
+// stand notes that everything but what is late, in ascending order, stands at a revision that was applied.
+func (s *session) stand(revision uint64, lateClasses []uint32, lateJobs []string) {
+	for id, c := range s.classes {
+		if _, late := slices.BinarySearch(lateClasses, id); !late {
+			c.at = max(c.at, revision)
+		}
+	}
+	for name, j := range s.jobs {
+		if _, late := slices.BinarySearch(lateJobs, name); !late {
+			j.at = max(j.at, revision)
+		}
+	}
 }
 
 func (s *session) awaitLate(b *book, now time.Time) {

@@ -39,7 +39,7 @@ var fieldOf = map[string]cluster.NodeField{
 	string(sdk.WatchState):        cluster.FieldState,
 }
 
-// describe checks what a plugin says it is. The error is a *failure.
+// describe checks what a plugin says it is. The error is a *failure; what is returned beside it is for people to read.
 func describe(resp *pluginv1.DescribeResponse) (*description, error) {
 	d := &description{
 		name: clean(resp.Name), version: clean(resp.Version), sdk: clean(resp.Sdk), protocol: resp.Protocol, config: resp.Config, job: resp.Job,
@@ -60,19 +60,34 @@ func describe(resp *pluginv1.DescribeResponse) (*description, error) {
 	slices.Sort(d.interfaces)
 	d.interfaces = slices.Compact(d.interfaces)
 	if len(d.interfaces) == 0 {
-		return nil, invalid("it describes itself as %s %s with no interface that this host knows (%s)", d.name, d.version, strings.Join(d.strange, ", "))
+		return d, d.useless()
 	}
 	if err := d.takeJobTypes(resp.JobTypes); err != nil {
-		return nil, err
+		return d, err
 	}
 	for _, w := range resp.Watches {
 		field, ok := fieldOf[w]
 		if !ok {
-			return nil, invalid("it watches %q, a node field that this host does not know; upgrade the host, or install an older release of the plugin", clean(w))
+			return d, invalid("it watches %q, a node field that this host does not know (it knows %s); %s", clean(w), strings.Join(sortedKeys(fieldOf), ", "), upgradeHost)
 		}
 		d.watches |= cluster.Mask(field)
 	}
 	return d, nil
+}
+
+// What to do about a plugin that is older or newer than the host.
+const (
+	upgradePlugin = "upgrade the plugin, or rebuild it with the current SDK"
+	upgradeHost   = "upgrade the host, or install an older release of the plugin"
+)
+
+// useless says that there is nothing for which the host could use the plugin.
+func (d *description) useless() *failure {
+	known := strings.Join([]string{sdk.InterfaceFilter, sdk.InterfaceDrainer, sdk.InterfaceJobType}, ", ")
+	if len(d.strange) == 0 {
+		return invalid("it describes no interface (this host knows %s); %s", known, upgradePlugin)
+	}
+	return invalid("it describes no interface that this host knows, but %s (this host knows %s); %s", strings.Join(d.strange, ", "), known, upgradeHost)
 }
 
 func (d *description) takeJobTypes(types []string) error {

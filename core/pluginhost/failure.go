@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/setpointd/setpoint/core/pluginhost/runner"
+	"github.com/setpointd/setpoint/sdk"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
@@ -72,8 +73,17 @@ func callFailure(what string, err error) *failure {
 		f := timedOut("%s: no answer in time", what)
 		f.err = err
 		return f
-	case st.Code() == codes.Internal && strings.Contains(st.Message(), "unmarshal"), st.Code() == codes.ResourceExhausted, st.Code() == codes.Unimplemented,
-		st.Code() == codes.InvalidArgument:
+	case st.Code() == codes.Unimplemented:
+		f := invalid("%s: it does not serve this call, which version %d of the protocol, the host's, requires (%s); %s",
+			what, sdk.ProtocolVersion, clean(st.Message()), upgradePlugin)
+		f.err = err
+		return f
+	case st.Code() == codes.InvalidArgument:
+		f := invalid("%s: %s (it describes what it does not serve, or is of another release than the host, which speaks version %d of the protocol; %s)",
+			what, clean(st.Message()), sdk.ProtocolVersion, upgradePlugin)
+		f.err = err
+		return f
+	case st.Code() == codes.Internal && strings.Contains(st.Message(), "unmarshal"), st.Code() == codes.ResourceExhausted:
 		f := invalid("%s: %s", what, clean(st.Message()))
 		f.err = err
 		return f

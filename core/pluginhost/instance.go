@@ -169,7 +169,15 @@ func (i *instance) why(err error) error {
 	if i.exited(f) {
 		return ended(*i.plugin, i.process.Exit())
 	}
-	return &failure{code: f.code, text: fmt.Sprintf("plugin %s (%s): %s", i.plugin.Name, i.plugin.Command.Path, f.text), err: f.err}
+	return &failure{code: f.code, text: fmt.Sprintf("plugin %s (%s): %s", i.title(), i.plugin.Command.Path, f.text), err: f.err}
+}
+
+// title is the plugin's name with its version, if it has said that.
+func (i *instance) title() string {
+	if i.about == nil || i.about.version == "" {
+		return i.plugin.Name
+	}
+	return i.plugin.Name + " " + i.about.version
 }
 
 // exited reports whether the process has ended, waiting a little where the failure looks like it.

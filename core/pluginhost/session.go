@@ -250,10 +250,12 @@ func (s *session) takeApplied(ctx context.Context, a *pluginv1.Applied) error {
 	}
 	s.applied = a.Revision
 	s.stats.revision.Store(uint64(coreRevision(a.Revision)))
-	return s.tell(ctx, engine.PluginApplied{
+	out := engine.PluginApplied{
 		Name: s.name, Session: s.number, Revision: coreRevision(a.Revision),
 		LateClasses: s.lateClasses(a.LateClasses, now), LateJobs: s.lateJobs(a.LateJobs, now),
-	})
+	}
+	s.stand(a.Revision, out.LateClasses, out.LateJobs)
+	return s.tell(ctx, out)
 }
 
 const maxProblems = 100 // of one session that are logged

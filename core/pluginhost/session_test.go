@@ -315,6 +315,37 @@ func TestAppliedGoesBack(t *testing.T) {
 	})
 }
 
+// What was said to stand at a revision is not answered for an earlier one afterwards; what was named as late may be.
+func TestAnswersForAnEarlierRevision(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			k := begin(t)
+			k.listen()
+			k.say(verdicts(8, full(n1Only())))
+			k.say(slots(&pluginv1.Slots{}))
+			k.apply(8)
+			k.outbox.merge(engine.PluginUpdate{Session: 1, Revision: 8})
+			k.listen()
+			applied := &pluginv1.Applied{Revision: 9}
+			if late {
+				applied.LateClasses, applied.LateJobs = []uint32{1}, []string{"j"}
+			}
+			k.say(&pluginv1.FromPlugin{Message: &pluginv1.FromPlugin_Applied{Applied: applied}})
+			k.say(verdicts(8, full(n1Only())))
+			k.say(slots(&pluginv1.Slots{}))
+			failures := 0
+			for _, f := range []*engine.FailureAnswer{all[engine.PluginVerdicts](k.engine)[1].Classes[0].Failure, all[engine.PluginSlots](k.engine)[1].Failure} {
+				if f != nil && f.Code == cluster.CodePluginInvalid && strings.Contains(f.Message, "goes back from revision 9 to 8") {
+					failures++
+				}
+			}
+			if late && failures != 0 || !late && failures != 2 {
+				t.Errorf("late: %v, refused: %d of 2", late, failures)
+			}
+		})
+	}
+}
+
 func TestRefusedClassIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := begin(t)

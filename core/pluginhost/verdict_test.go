@@ -155,7 +155,8 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		why  string // "": it is taken
 	}{
 		"a filter":             {&pluginv1.DescribeResponse{Interfaces: []string{"filter", "oracle"}, Watches: []string{"labels", "state"}}, ""},
-		"nothing":              {&pluginv1.DescribeResponse{Name: "x", Version: "1", Interfaces: []string{"oracle"}}, "x 1 with no interface that this host knows (oracle)"},
+		"newer":                {&pluginv1.DescribeResponse{Name: "x", Version: "1", Interfaces: []string{"oracle"}}, "but oracle (this host knows filter, drainer, job_type); upgrade the host"},
+		"nothing":              {&pluginv1.DescribeResponse{Name: "x", Version: "1"}, "no interface (this host knows filter, drainer, job_type); upgrade the plugin"},
 		"unknown field":        {&pluginv1.DescribeResponse{Interfaces: []string{"filter"}, Watches: []string{"mood"}}, `watches "mood"`},
 		"no job types":         {&pluginv1.DescribeResponse{Interfaces: []string{"job_type"}}, "do not go together"},
 		"job types of nothing": {&pluginv1.DescribeResponse{Interfaces: []string{"filter"}, JobTypes: []string{"rack"}}, "do not go together"},

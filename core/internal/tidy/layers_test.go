@@ -96,8 +96,8 @@ var closed = []string{"sdk/...", "plugins/..."}
 // homes says which packages may import a module of others. A module without a home is not imported: a dependency earns its place.
 var homes = map[string][]string{
 	"connectrpc.com/connect":              {"proto/...", "core/api", "core/dispatch", "agent/...", "client/...", "cmd/...", "test/..."},
-	"github.com/hashicorp/go-hclog":       {"sdk/...", "plugins/...", "core/...", "agent/...", "client/...", "cmd/..."},
-	"github.com/hashicorp/go-plugin":      {"sdk", "sdk/sdktest", "core/pluginhost/..."},
+	"github.com/hashicorp/go-hclog":       {"sdk/...", "plugins/...", "core/...", "agent/...", "client/...", "cmd/...", "test/internal/faultplugin"},
+	"github.com/hashicorp/go-plugin":      {"sdk", "sdk/sdktest", "core/pluginhost/...", "test/internal/faultplugin"},
 	"github.com/landlock-lsm/go-landlock": {"core/pluginhost/runner"},
 	"github.com/hashicorp/hcl/v2":         {"core/hcltext", "core/config", "core/jobfile", "sdk/..."},
 	"github.com/zclconf/go-cty":           {"core/hcltext", "core/config", "core/jobfile", "sdk/..."},
@@ -110,8 +110,8 @@ var homes = map[string][]string{
 	"golang.org/x/sys":                    {"sdk", "core/pluginhost/...", "core/store/bolt", "agent/...", "cmd/..."},
 	"golang.org/x/term":                   {"cmd/..."},
 	"google.golang.org/genproto":          {"sdk/...", "core/pluginhost/..."},
-	"google.golang.org/grpc":              {"sdk/...", "core/pluginhost/...", "cmd/..."},
-	"google.golang.org/protobuf":          {"sdk/...", "proto/...", "core/store/...", "core/pluginhost/...", "core/dispatch", "core/api", "agent/...", "client/...", "cmd/..."},
+	"google.golang.org/grpc":              {"sdk/...", "core/pluginhost/...", "cmd/...", "test/internal/faultplugin"},
+	"google.golang.org/protobuf":          {"sdk/...", "proto/...", "core/store/...", "core/pluginhost/...", "core/dispatch", "core/api", "agent/...", "client/...", "cmd/...", "test/internal/faultplugin"},
 	"pgregory.net/rapid":                  {"core/store/storetest", "core/sim/...", "sdk/sdktest"},
 	"github.com/google/go-cmp":            {"core/store/storetest", "sdk/sdktest"},
 	"go.uber.org/goleak":                  {},

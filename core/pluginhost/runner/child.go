@@ -139,7 +139,7 @@ func openPipes() (_ *pipes, err error) {
 func (c *child) spawn(ctx context.Context) error {
 	p, err := openPipes()
 	if err != nil {
-		return refuse(StepSpawn, "cannot make its pipes: "+err.Error(), "raise the host's limit of open files", err)
+		return refuse(StepSpawn, "cannot make its pipes: "+err.Error(), moreFiles, err)
 	}
 	report, process, err := c.create(ctx, p)
 	p.closeTheirs()
@@ -183,7 +183,7 @@ func (c *child) create(ctx context.Context, p *pipes) (report *os.File, process 
 	var theirs *os.File
 	if spec != nil {
 		if report, theirs, err = os.Pipe(); err != nil {
-			return nil, nil, refuse(StepSpawn, "cannot make its pipes: "+err.Error(), "raise the host's limit of open files", err)
+			return nil, nil, refuse(StepSpawn, "cannot make its pipes: "+err.Error(), moreFiles, err)
 		}
 		defer theirs.Close()
 		if spec.UID >= 0 {

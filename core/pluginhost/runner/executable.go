@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,7 +76,7 @@ func openRegular(path string) (*os.File, error) {
 	// Without O_NONBLOCK a pipe put here in the meantime would block for ever.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		hint := ""
+		hint := scarcity(err)
 		if errors.Is(err, fs.ErrPermission) {
 			hint = "the host's user needs read permission on it, to hash it, and on the directories above it"
 		}
@@ -195,9 +196,27 @@ func (e *executable) unchanged() error {
 	return nil
 }
 
+const moreFiles = "raise the host's limit of open files (ulimit -n, or LimitNOFILE of its unit)"
+
+// scarcity says what to do about an error that says that the host itself lacks something; "" for any other.
+func scarcity(err error) string {
+	is := func(e unix.Errno) bool {
+		return errors.Is(err, e) || err != nil && strings.HasSuffix(err.Error(), e.Error()+"\"")
+	} // gRPC keeps the text alone
+	switch {
+	case is(unix.EMFILE), is(unix.ENFILE):
+		return moreFiles
+	case is(unix.EAGAIN):
+		return "raise the host's limit of processes (ulimit -u, or LimitNPROC and TasksMax of its unit)"
+	case is(unix.ENOMEM):
+		return "the machine has too little memory left"
+	}
+	return ""
+}
+
 // explainSpawn turns the error of execve into what to do about it.
 func (e *executable) explainSpawn(err error) error {
-	reason, hint := "cannot run it: "+err.Error(), ""
+	reason, hint := "cannot run it: "+err.Error(), scarcity(err)
 	switch {
 	case errors.Is(err, unix.ENOEXEC):
 		reason, hint = e.wrongFormat()

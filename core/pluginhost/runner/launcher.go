@@ -301,7 +301,7 @@ func explain(ctx context.Context, c *child, cause error) error {
 	case spawnErr != nil:
 		return spawnErr
 	case c.pid() == 0:
-		return refuse(StepSpawn, fmt.Sprintf("cannot prepare its start: %v", cause), "", cause)
+		return refuse(StepSpawn, fmt.Sprintf("cannot prepare its start: %v", cause), scarcity(cause), cause)
 	case ctx.Err() != nil:
 		e.Reason, e.Hint = c.greeting.unanswered()
 		e.Err = ctx.Err()
@@ -316,6 +316,8 @@ func explain(ctx context.Context, c *child, cause error) error {
 		e.Exit, e.Err = &status, ErrExited
 		e.Reason = "it " + status.String() + " before it had answered"
 		e.Hint = "run it by hand to see what it says; it must keep running and serve"
+	case scarcity(cause) != "":
+		e.Reason, e.Hint = fmt.Sprintf("the first call to it failed: %v", cause), scarcity(cause)
 	case ended && !accepted:
 		e.Reason, e.Err = "it closed stdout without a handshake", ErrHandshake
 		e.Hint = "stdout must stay open until the handshake is written"

@@ -19,6 +19,8 @@ import (
 type Options struct {
 	Nodes     []Node   // started with it; names, labels and capacity count
 	Config    string   // more of the server's configuration
+	Limits    []string // of the server, each as ulimit takes it, such as "-n 64"
+	User      int      // whom the server runs as; 0: who runs the test. Only root can say so
 	Unchecked []string // invariants that the sampler is not to hold here, such as "V4"
 	Unmasked  bool     // start the server with a umask that takes nothing away
 	Keep      bool     // leave the directory when the test has failed
@@ -78,7 +80,7 @@ func Start(t testing.TB, bin Binaries, opts Options) *Cluster {
 		t.Fatal(err)
 	}
 	c := &Cluster{
-		Dir: dir, t: t, bin: bin, opts: opts, addr: freeAddress(t),
+		Dir: dir, t: t, bin: bin, opts: opts, addr: FreeAddress(t),
 		agents: map[string]*Agent{}, jobs: map[string]Job{}, removed: map[string]time.Time{}, closed: map[string][]span{},
 	}
 	t.Cleanup(c.end)
@@ -86,6 +88,7 @@ func Start(t testing.TB, bin Binaries, opts Options) *Cluster {
 	if opts.Clocked != "" {
 		c.clocked(c.path("clocked"))
 	}
+	c.giveTo(opts.User)
 	c.StartServer()
 	c.write(c.path("token"), strings.TrimSpace(c.Must("token", "create").Stdout))
 	for _, n := range opts.Nodes {
@@ -95,6 +98,21 @@ func Start(t testing.TB, bin Binaries, opts Options) *Cluster {
 	c.first = c.Usage()
 	c.Sampler = newSampler(c)
 	return c
+}
+
+// giveTo gives the cluster's directory to another user, if that is not 0.
+func (c *Cluster) giveTo(user int) {
+	if user == 0 {
+		return
+	}
+	for _, path := range []string{c.Dir, c.path("server.hcl")} {
+		if err := os.Chown(path, user, user); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Dir(c.bin.Setpoint), 0o755); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // configText is the server's configuration, with more of it.
@@ -124,8 +142,8 @@ func names(nodes []Node) func(func(string) bool) {
 	}
 }
 
-// freeAddress returns an address of this machine that nobody listens at.
-func freeAddress(t testing.TB) string {
+// FreeAddress returns an address of this machine that nobody listens at.
+func FreeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -163,7 +181,10 @@ func (c *Cluster) LaunchServer() {
 	if c.opts.Clocked != "" {
 		program = c.path("clocked/setpoint")
 	}
-	command := []string{program, "server", "--config", c.path("server.hcl")}
+	command := append(c.asUser(), program, "server", "--config", c.path("server.hcl"))
+	for _, limit := range c.opts.Limits {
+		command = append([]string{"/bin/sh", "-c", "ulimit " + limit + `; exec "$@"`, "sh"}, command...)
+	}
 	if c.opts.Unmasked {
 		command = append([]string{"/bin/sh", "-c", `umask 0; exec "$@"`, "sh"}, command...)
 	}

@@ -1,11 +1,11 @@
 // Command faultplugin is the constraint plugin with the faults of one that is broken:
 //
-//	faultplugin [-version V] [-hang TEXT] [-fail-while FILE] [-panic FILE] [-refuse NODE] [-grow] [-dump] [-slow-stop]
+//	faultplugin [-version V] [-hang TEXT] [-fail-while FILE] [-panic FILE] [-refuse NODE] [-grow] [-dump] [-slow-stop] [-lie KIND] [-lack WHAT]
 //
 // It never answers for what has TEXT in its settings, fails while FILE exists, panics once FILE exists, refuses a node besides, takes more and more memory,
-// writes what it was given, or does not end when it is asked to.
+// writes what it was given, does not end when it is asked to, says what cannot be about classes with "lie" in their settings, or lacks what it should have.
 //
-// Owner: tests. It imports plugins and sdk.
+// Owner: tests. It imports plugins and sdk, and what it takes to speak the protocol without the SDK.
 package main
 
 import (
@@ -46,6 +46,8 @@ func main() {
 	flag.BoolVar(&f.grow, "grow", false, "take more and more memory")
 	flag.BoolVar(&f.dump, "dump", false, "write arguments, environment and descriptors to standard error")
 	flag.BoolVar(&f.slowStop, "slow-stop", false, "do not end when asked to, nor by SIGTERM")
+	lie := flag.String("lie", "", "what is false in answers: "+kinds())
+	lack := flag.String("lack", "", "what it should have and does not")
 	flag.Parse()
 	plugin := constraint.New()
 	if f.version != "" {
@@ -64,6 +66,13 @@ func main() {
 	if f.slowStop {
 		signal.Ignore(syscall.SIGTERM)
 		plugin.Filter = deaf{plugin.Filter}
+	}
+	if *lie != "" || *lack != "" {
+		if err := serveFalsely(plugin, *lie, *lack); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
 	sdk.Serve(plugin)
 }
