@@ -1,0 +1,283 @@
+package turn
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/setpointd/setpoint/core/engine"
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// sizes are a world at a hundredth, at a tenth, and as large as it is meant to be: 10,000 nodes and 1,000,000 tasks.
+func sizes() []world {
+	return []world{
+		{nodes: 100, jobs: 10, perJob: 1000, classes: 10},
+		{nodes: 1_000, jobs: 100, perJob: 1000, classes: 100},
+		{nodes: 10_000, jobs: 1_000, perJob: 1000, classes: 100},
+	}
+}
+
+// worlds runs a benchmark in each size.
+func worlds(b *testing.B, edit func(*world), run func(*testing.B, world)) {
+	for _, w := range sizes() {
+		if edit != nil {
+			edit(&w)
+		}
+		b.Run(w.String(), func(b *testing.B) { run(b, w) })
+	}
+}
+
+// figures gathers how long something took, each time.
+type figures []time.Duration
+
+func (f figures) report(b *testing.B, name string) {
+	slices.Sort(f)
+	b.ReportMetric(float64(f[len(f)/2].Microseconds())/1000, name+"-p50-ms")
+	b.ReportMetric(float64(f[min(len(f)-1, len(f)*99/100)].Microseconds())/1000, name+"-p99-ms")
+}
+
+// BenchmarkArrive measures from the command that runs one more task, of a class that the filter knows, to its durable placement.
+func BenchmarkArrive(b *testing.B) {
+	worlds(b, nil, func(b *testing.B, w world) {
+		x := newWorld(b, w)
+		var took, commit figures
+		x.step, x.commit, x.commits = 0, 0, 0
+		n := 0
+		for b.Loop() {
+			spec := w.spec(n)
+			spec.Name, spec.Count = fmt.Sprintf("one%d", n), 1
+			n++
+			t0, c0, k0 := time.Now(), x.commit, x.commits
+			x.do(b, engine.RunJob{Spec: spec})
+			x.until(b, func() bool {
+				for t := range x.eng.View().TasksOf(spec.Name) {
+					return t.Placed()
+				}
+				return false
+			})
+			took, commit = append(took, time.Since(t0)), append(commit, (x.commit-c0)/time.Duration(x.commits-k0))
+		}
+		took.report(b, "arrival")
+		commit.report(b, "commit")
+		b.ReportMetric(float64(x.step.Microseconds())/float64(n), "cpu-µs/op")
+		b.ReportMetric(float64(x.commits)/float64(n), "commits/op")
+	})
+}
+
+// BenchmarkDown measures from the moment at which a node with 500 tasks counts as down to the durable placement of a replacement for each.
+func BenchmarkDown(b *testing.B) {
+	worlds(b, func(w *world) { w.heavy = 5 }, func(b *testing.B, w world) {
+		x := newWorld(b, w)
+		var took, commit figures
+		x.step = 0
+		n, lost := 0, 0
+		for b.Loop() {
+			id := nodeID(n % w.heavy)
+			n++
+			b.StopTimer()
+			var others []cluster.NodeID
+			for o := range x.eng.View().Nodes() {
+				if o.ID != id && o.Status.State == cluster.NodeReady {
+					others = append(others, o.ID)
+				}
+			}
+			x.skew += 3 * time.Hour // the limit of silence, which the others break now
+			var tasks []*cluster.Task
+			for t := range x.eng.View().TasksOn(id) {
+				tasks = append(tasks, t)
+			}
+			lost += len(tasks)
+			b.StartTimer()
+			t0, c0, k0 := time.Now(), x.commit, x.commits
+			out := x.turn(b, engine.AgentsHeard{Nodes: others})
+			for out.More {
+				out = x.turn(b)
+			}
+			x.until(b, func() bool {
+				return !slices.ContainsFunc(tasks, func(t *cluster.Task) bool {
+					all := x.eng.View().SlotTasks(t.Job, t.Slot)
+					return !all[len(all)-1].Placed() || all[len(all)-1].Placement.Node == id
+				})
+			})
+			took, commit = append(took, time.Since(t0)), append(commit, (x.commit-c0)/time.Duration(x.commits-k0))
+		}
+		took.report(b, "replaced")
+		commit.report(b, "commit")
+		b.ReportMetric(float64(x.step.Microseconds())/1000/float64(n), "cpu-ms/op")
+		b.ReportMetric(float64(lost)/float64(n), "tasks/op")
+	})
+}
+
+// BenchmarkLabel measures what the core does when one label of one node changes that filters watch, up to the time at which their answers count again.
+func BenchmarkLabel(b *testing.B) {
+	for _, w := range []world{
+		{nodes: 100, jobs: 10, perJob: 10, classes: 10}, {nodes: 1_000, jobs: 100, perJob: 10, classes: 100}, {nodes: 10_000, jobs: 1_000, perJob: 10, classes: 1_000},
+	} {
+		b.Run(fmt.Sprintf("nodes=%d/classes=%d", w.nodes, w.classes), func(b *testing.B) {
+			x := newWorld(b, w)
+			x.step, x.told, x.commits = 0, 0, 0
+			n, heard := 0, 0
+			for b.Loop() {
+				x.do(b, engine.LabelNode{Node: string(nodeID(n % w.nodes)), Set: map[string]string{"rack": fmt.Sprintf("r%d", n)}})
+				n++
+				for applied := false; !applied; heard++ {
+					in := <-x.in.ch
+					_, applied = in.(engine.PluginApplied)
+					x.turn(b, in)
+				}
+			}
+			b.ReportMetric(float64(x.step.Microseconds())/float64(n), "cpu-µs/op")
+			b.ReportMetric(float64(x.told)/float64(n), "told/op")
+			b.ReportMetric(float64(heard)/float64(n), "heard/op")
+			b.ReportMetric(float64(x.commits)/float64(n), "commits/op")
+		})
+	}
+}
+
+// BenchmarkStalled measures what the core does for tasks that wait, each of a class of its own, while nodes change in a way that is of no use to any of them:
+// 50 changes a turn.
+func BenchmarkStalled(b *testing.B) {
+	const batch = 50
+	for _, w := range []world{{nodes: 100, classes: 10}, {nodes: 1_000, classes: 100}, {nodes: 10_000, classes: 1_000}} {
+		b.Run(fmt.Sprintf("nodes=%d/stalled=%d", w.nodes, w.classes), func(b *testing.B) {
+			x := newBench(b, w.nodes)
+			x.until(b, func() bool { return len(x.in.ch) == 0 && pluginsReady(x) })
+			for j := range w.classes {
+				spec := w.spec(j)
+				spec.Count = 1
+				spec.Plugins[0].JSON = fmt.Sprintf(`{"constraints":["node.labels.gpu == g%d"]}`, j)
+				x.do(b, engine.RunJob{Spec: spec})
+			}
+			x.until(b, func() bool {
+				_, _, _, stalls := x.eng.View().Counts()
+				return stalls >= w.classes
+			})
+			for len(x.in.ch) > 0 {
+				x.turn(b, <-x.in.ch)
+			}
+			x.step, x.told = 0, 0
+			n, stalls := 0, 0
+			for b.Loop() {
+				var ops []engine.Op
+				for range batch {
+					ops = append(ops, engine.LabelNode{Node: string(nodeID(n % w.nodes)), Set: map[string]string{"rack": fmt.Sprintf("r%d", n)}})
+					n++
+				}
+				x.do(b, ops...)
+				for applied := false; !applied; {
+					in := <-x.in.ch
+					_, applied = in.(engine.PluginApplied)
+					for _, c := range x.turn(b, in).Turn.Changes {
+						if _, ok := c.Change.(cluster.PutStall); ok {
+							stalls++
+						}
+					}
+				}
+			}
+			b.ReportMetric(float64(x.step.Microseconds())/float64(n), "cpu-µs/change")
+			b.ReportMetric(float64(stalls)/float64(n), "stalls-written/change")
+		})
+	}
+}
+
+// BenchmarkRolling measures what the core does for a rolling update of a global job, one node at a time, with agents that do at once what they are told.
+func BenchmarkRolling(b *testing.B) {
+	for _, nodes := range []int{100, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			w := world{nodes: nodes, jobs: 1, classes: 1, global: true}
+			x := newWorld(b, w)
+			x.dry, x.step = true, 0
+			n := 0
+			for b.Loop() {
+				n++
+				spec := w.spec(0)
+				spec.Task.Env = map[string]string{"V": fmt.Sprint(n)}
+				out := x.turn(b, engine.Command("bench", engine.RunJob{Spec: spec}))
+				done := func() bool {
+					u := x.eng.View().Job(spec.Name).Update
+					return u.To == uint64(n+1) && u.State == cluster.UpdateCompleted
+				}
+				for !done() {
+					if out = x.answer(b, out); !done() {
+						out = x.turn(b, <-x.in.ch)
+					}
+				}
+			}
+			b.ReportMetric(float64(x.step.Microseconds())/float64(n)/float64(nodes), "cpu-µs/step")
+			b.ReportMetric(float64(x.step.Milliseconds())/float64(n), "cpu-ms/op")
+		})
+	}
+}
+
+// BenchmarkReports measures how many changes of tasks' states are taken and committed, each reported by itself.
+func BenchmarkReports(b *testing.B) {
+	worlds(b, nil, func(b *testing.B, w world) {
+		x := newWorld(b, w)
+		x.step, x.commit = 0, 0
+		n := 0
+		const batch = 2048
+		for b.Loop() {
+			var in []engine.Input
+			for range batch {
+				i := n % w.nodes
+				for t := range x.eng.View().TasksOn(nodeID(i)) {
+					in = append(in, engine.AgentReports{Node: nodeID(i), Session: uint64(i + 1), Tasks: []engine.TaskReport{
+						{Task: t.ID, State: cluster.Running, Healthy: true, Message: fmt.Sprint("round ", n)},
+					}})
+					break
+				}
+				n++
+			}
+			for out := x.turn(b, in...); out.More; {
+				out = x.turn(b)
+			}
+		}
+		b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "changes/s")
+		b.ReportMetric(float64(x.step.Microseconds())/float64(n), "cpu-µs/change")
+		b.ReportMetric(float64(x.commit.Microseconds())/float64(n), "commit-µs/change")
+	})
+}
+
+// BenchmarkStart measures from opening the store to the end of the first decision, and what the server holds in memory then; and the plugins once they know
+// all nodes and classes.
+func BenchmarkStart(b *testing.B) {
+	worlds(b, nil, func(b *testing.B, w world) {
+		path := storedWorld(b, w)
+		var took figures
+		var heap, plugins float64
+		for b.Loop() {
+			before := heapInUse()
+			t0 := time.Now()
+			x := loadBench(b, path)
+			t1 := time.Now()
+			x.turn(b)
+			took = append(took, time.Since(t0))
+			b.StopTimer()
+			b.Logf("loaded in %v, decided in %v", t1.Sub(t0), time.Since(t1))
+			x.report(b, w.nodes)
+			x.until(b, func() bool { return len(x.in.ch) == 0 && pluginsReady(x) && x.settled(w) })
+			heap = max(heap, heapInUse()-before)
+			plugins = max(plugins, x.pluginMemory(b))
+			x.stop()
+			if err := x.journal.Backend.Close(); err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
+		}
+		took.report(b, "start")
+		b.ReportMetric(heap/(1<<20), "heap-MiB")
+		b.ReportMetric(plugins/(1<<20), "plugin-MiB")
+		b.ReportMetric(heap/float64(w.tasks()), "B/task")
+	})
+}
+
+func heapInUse() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
