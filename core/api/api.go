@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/setpointd/setpoint/core/engine"
+	"github.com/setpointd/setpoint/core/pki"
 	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
 	"github.com/setpointd/setpoint/proto/setpoint/api/v1/apiv1connect"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -112,6 +113,22 @@ type service struct {
 
 // view returns the newest committed state as it is seen now.
 func (v *service) view() *engine.State { return v.opts.Engine.View().At(v.opts.Now()) }
+
+// ForReaders serves a page to readers, and to whoever may do more, only.
+func ForReaders(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, err := IdentityFrom(r.Context())
+		if err != nil {
+			answer(w, http.StatusUnauthorized, err.Error())
+			return
+		}
+		if err := id.Require(pki.RoleReader); err != nil {
+			answer(w, http.StatusForbidden, err.Error())
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
+}
 
 // Mount is a further service to be served, such as the agents'.
 type Mount struct {

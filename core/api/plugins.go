@@ -57,8 +57,8 @@ func (v *service) GetStatus(context.Context, *connect.Request[apiv1.GetStatusReq
 		addIf(&out.NodesDraining, n.Spec.Availability == cluster.Drain)
 		addIf(&out.NodesPaused, n.Spec.Availability == cluster.Pause)
 	}
-	for t := range s.Tasks() {
-		out.Tasks[string(cluster.PhaseOf(t, s.Node(t.Placement.Node), len(s.TaskStalls(t)) > 0))]++
+	for phase, n := range s.Phases() {
+		out.Tasks[string(phase)] = int64(n)
 	}
 	_, jobs, _, _ := s.Counts()
 	out.Jobs, out.Stalls = int64(jobs), int64(len(allStalls(s)))

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"connectrpc.com/connect"
 
@@ -32,7 +31,7 @@ func allStalls(s *engine.State) []waiting {
 	}
 	jobs := make(map[string]bool)
 	for key := range groups {
-		jobs[jobOfGroup(key)] = true
+		jobs[cluster.Subject{Kind: cluster.SubjectGroup, ID: key}.Job()] = true
 	}
 	for job := range jobs {
 		for t := range s.TasksOf(job) {
@@ -75,7 +74,7 @@ func (v *service) ListStalls(ctx context.Context, req *connect.Request[apiv1.Lis
 	state := v.view()
 	var rows []row[waiting]
 	for _, w := range allStalls(state) {
-		if m.GetCode() != "" && string(w.stall.Code) != m.GetCode() || m.GetJob() != "" && jobOf(w.stall.Subject) != m.GetJob() {
+		if m.GetCode() != "" && string(w.stall.Code) != m.GetCode() || m.GetJob() != "" && w.stall.Subject.Job() != m.GetJob() {
 			continue
 		}
 		rows = append(rows, row[waiting]{w.key(), w})
@@ -96,21 +95,6 @@ func (v *service) ListStalls(ctx context.Context, req *connect.Request[apiv1.Lis
 		out.Stalls = append(out.Stalls, view)
 	}
 	return connect.NewResponse(out), nil
-}
-
-// jobOf returns the job that a subject belongs to, or "".
-func jobOf(subject cluster.Subject) string {
-	switch subject.Kind {
-	case cluster.SubjectJob, cluster.SubjectUpdate:
-		return subject.ID
-	case cluster.SubjectSlot, cluster.SubjectTask:
-		job, _, _ := strings.Cut(subject.ID, "/")
-		return job
-	case cluster.SubjectGroup:
-		return jobOfGroup(subject.ID)
-	case cluster.SubjectNode, cluster.SubjectPlugin, cluster.SubjectCluster:
-	}
-	return ""
 }
 
 // why asks what keeps a task from each node. A task that is gone meanwhile gives nil.

@@ -165,7 +165,7 @@ func (l *life) before(t engine.Turn) {
 	for _, a := range t.Changes {
 		switch c := a.Change.(type) {
 		case cluster.PutStall:
-			if s := c.Stall.Subject; s.Kind == cluster.SubjectSlot || s.Kind == cluster.SubjectGroup && jobOfGroup(s.ID) == l.job {
+			if s := c.Stall.Subject; s.Kind == cluster.SubjectSlot || s.Kind == cluster.SubjectGroup && s.Job() == l.job {
 				l.prior[c.Stall.Key()] = c.Stall
 			}
 		case cluster.RemoveStall:

@@ -34,10 +34,8 @@ func about(s *engine.State, subject cluster.Subject, v *apiv1.Stall) {
 		}
 	case cluster.SubjectSlot:
 		v.Job, v.Slot, _ = strings.Cut(subject.ID, "/")
-	case cluster.SubjectGroup:
-		v.Job = jobOfGroup(subject.ID)
-	case cluster.SubjectJob, cluster.SubjectUpdate:
-		v.Job = subject.ID
+	case cluster.SubjectGroup, cluster.SubjectJob, cluster.SubjectUpdate:
+		v.Job = subject.Job()
 	case cluster.SubjectNode:
 		v.NodeId, v.Node = subject.ID, nodeName(s, cluster.NodeID(subject.ID))
 	case cluster.SubjectPlugin, cluster.SubjectCluster:
@@ -50,12 +48,6 @@ func partsOfTask(id string) (job, slot string) {
 		return "", ""
 	}
 	return j, string(key)
-}
-
-// jobOfGroup returns the job in a group's key.
-func jobOfGroup(key string) string {
-	job, _, _ := strings.Cut(key, "@")
-	return job
 }
 
 func factsView(f *cluster.Facts) *apiv1.Facts {

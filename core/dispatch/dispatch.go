@@ -179,5 +179,12 @@ func (d *Dispatcher) session(node cluster.NodeID) *session {
 	return d.sessions[node]
 }
 
+// Sessions returns how many agents are connected.
+func (d *Dispatcher) Sessions() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.sessions)
+}
+
 // Connected reports whether a node's agent has a session with this server.
 func (d *Dispatcher) Connected(node cluster.NodeID) bool { return d.session(node) != nil }

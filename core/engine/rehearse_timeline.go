@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -281,7 +280,7 @@ func (c *forecast) finish() {
 func (c *forecast) finishStalls() {
 	for _, key := range slices.Sorted(maps.Keys(c.stalled)) {
 		s := c.stalled[key]
-		s.Job = jobOfSubject(s.Subject)
+		s.Job = s.Subject.Job()
 		if s.Until < 0 {
 			switch s.Subject.Kind {
 			case cluster.SubjectGroup:
@@ -314,20 +313,4 @@ func (c *forecast) explain(s *ForeseenStall) {
 	if why, ok := v.(WhyResult); ok && err == nil {
 		s.Message, s.Clears = cmp.Or(why.Sentence, s.Message), cmp.Or(why.Clears, s.Clears)
 	}
-}
-
-// jobOfSubject returns the job that a stall's subject belongs to, or "".
-func jobOfSubject(s cluster.Subject) string {
-	switch s.Kind {
-	case cluster.SubjectJob, cluster.SubjectUpdate:
-		return s.ID
-	case cluster.SubjectSlot, cluster.SubjectTask:
-		job, _, _ := strings.Cut(s.ID, "/")
-		return job
-	case cluster.SubjectGroup:
-		job, _, _ := strings.Cut(s.ID, "@")
-		return job
-	case cluster.SubjectNode, cluster.SubjectPlugin, cluster.SubjectCluster:
-	}
-	return ""
 }

@@ -18,6 +18,15 @@ type Committer interface {
 type Ports struct {
 	Committed []func(Turn)
 	Plugins   func(PluginUpdate)
+	Timed     func(Timing) // nil: nobody wants to know
+}
+
+// Timing is how long a turn took, and for how much.
+type Timing struct {
+	Inputs  int
+	Changes int           // 0: nothing was committed
+	Decide  time.Duration // to take the inputs and decide
+	Commit  time.Duration // to make it durable
 }
 
 // Clock tells the two times. Engine time goes on while the clock runs.
@@ -116,9 +125,14 @@ func (e *Engine) Run(ctx context.Context, clock Clock, log Committer, ports Port
 			batch = e.drainQueue(append(batch, in))
 		case <-timer.C:
 		}
-		out := e.Step(batch, clock.Now())
+		began := clock.Now()
+		out := e.Step(batch, began)
+		decided := clock.Now()
 		if err := e.commit(ctx, log, out); err != nil {
 			return fmt.Errorf("commit revision %d: %w", out.Turn.State.Revision, err)
+		}
+		if ports.Timed != nil {
+			ports.Timed(Timing{Inputs: len(batch), Changes: len(out.Turn.Changes), Decide: decided.Sub(began), Commit: clock.Now().Sub(decided)})
 		}
 		e.publish(out, ports)
 		next := out.Wake
@@ -134,6 +148,9 @@ func (e *Engine) Run(ctx context.Context, clock Clock, log Committer, ports Port
 
 // idle is how long the engine rests when nothing is to be expected.
 const idle = time.Minute
+
+// Waiting returns how many inputs wait for a turn.
+func (e *Engine) Waiting() int { return len(e.queue.in) }
 
 func (e *Engine) drainQueue(batch []Input) []Input {
 	weight := 0

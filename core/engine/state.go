@@ -163,6 +163,20 @@ func (s *State) Counts() (nodes, jobs, tasks, stalls int) {
 	return s.nodes.Len(), s.jobs.Len(), s.tasks.Len(), s.stalls.Len()
 }
 
+// Phases returns how many tasks are in each phase.
+func (s *State) Phases() map[cluster.Phase]int {
+	out := map[cluster.Phase]int{}
+	for t := range s.Tasks() {
+		n := s.Node(t.Placement.Node)
+		phase := cluster.PhaseOf(t, n, true)
+		if phase == cluster.PhaseStalled && len(s.TaskStalls(t)) == 0 {
+			phase = cluster.PhaseOf(t, n, false)
+		}
+		out[phase]++
+	}
+	return out
+}
+
 // Stalls yields all stalls in the order of their keys.
 func (s *State) Stalls() iter.Seq[*cluster.Stall] { return values(s.stalls) }
 

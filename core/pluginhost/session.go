@@ -292,6 +292,8 @@ type stats struct {
 	mu                   sync.Mutex
 	last                 []time.Duration // a ring of the latest
 	next                 int
+	answers              uint64
+	taken                time.Duration // by all answers
 }
 
 const maxSamples = 256
@@ -299,6 +301,8 @@ const maxSamples = 256
 func (s *stats) took(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.answers++
+	s.taken += d
 	if len(s.last) < maxSamples {
 		s.last = append(s.last, d)
 		return

@@ -27,10 +27,12 @@ type Status struct {
 	Attached   string // socket of the process that somebody else has started and that serves now; "" if none
 }
 
-// Latency is how long the plugin took to answer for changed nodes, lately.
+// Latency is how long the plugin took to answer for changed nodes, lately, and how often and how long it did since its process began to serve.
 type Latency struct {
-	Samples            int
+	Samples            int // of which the percentiles are made
 	P50, P90, P99, Max time.Duration
+	Answers            uint64
+	Taken              time.Duration // by all answers
 }
 
 // Status returns how all plugins are, in the order of the configuration.
@@ -62,12 +64,12 @@ func (s *supervisor) status() Status {
 
 func (s *stats) latency() Latency {
 	s.mu.Lock()
-	all := slices.Clone(s.last)
+	all, answers, taken := slices.Clone(s.last), s.answers, s.taken
 	s.mu.Unlock()
 	if len(all) == 0 {
 		return Latency{}
 	}
 	slices.Sort(all)
 	at := func(percent int) time.Duration { return all[min(len(all)-1, len(all)*percent/100)] }
-	return Latency{Samples: len(all), P50: at(50), P90: at(90), P99: at(99), Max: all[len(all)-1]}
+	return Latency{Samples: len(all), P50: at(50), P90: at(90), P99: at(99), Max: all[len(all)-1], Answers: answers, Taken: taken}
 }

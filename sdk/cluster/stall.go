@@ -1,6 +1,9 @@
 package cluster
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Code is the stable word for a reason to wait. A third-party plugin's codes are prefixed with its name and a dot.
 type Code string
@@ -58,6 +61,21 @@ type Subject struct {
 }
 
 func (s Subject) String() string { return string(s.Kind) + ":" + s.ID }
+
+// Job returns the job that the subject belongs to, or "" if it belongs to none.
+func (s Subject) Job() string {
+	job := ""
+	switch s.Kind {
+	case SubjectJob, SubjectUpdate:
+		job = s.ID
+	case SubjectSlot, SubjectTask:
+		job, _, _ = strings.Cut(s.ID, "/")
+	case SubjectGroup:
+		job, _, _ = strings.Cut(s.ID, "@")
+	case SubjectNode, SubjectPlugin, SubjectCluster:
+	}
+	return job
+}
 
 // Stall is a non-terminal error: why something cannot advance now, since when, and what would clear it. It goes when its cause goes, and is never mixed with
 // a task's message (how it got here) or err (why it ended).

@@ -17,6 +17,7 @@ import (
 	"github.com/setpointd/setpoint/core/config"
 	"github.com/setpointd/setpoint/core/dispatch"
 	"github.com/setpointd/setpoint/core/engine"
+	"github.com/setpointd/setpoint/core/metrics"
 	"github.com/setpointd/setpoint/core/pki"
 	"github.com/setpointd/setpoint/core/pluginhost"
 	"github.com/setpointd/setpoint/core/pluginhost/runner"
@@ -53,6 +54,7 @@ type Server struct {
 	events     *api.Events
 	inputs     *recordFile // nil: inputs are not recorded
 	api        *api.API
+	metrics    *metrics.Metrics
 
 	serving  atomic.Bool // Run was called, and commands find the server
 	ready    atomic.Bool // has been ready once
@@ -120,6 +122,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs.authority, Events: s.events, Log: log.Named("api"),
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
+	s.metrics = s.newMetrics()
 	return err
 }
 
@@ -206,7 +209,7 @@ func (s *Server) Run(ctx context.Context) error {
 	decided := make(chan error, 1)
 	go func() {
 		decided <- s.engine.Run(decide, s.clock, s.commits, engine.Ports{
-			Committed: []func(engine.Turn){s.dispatcher.Committed, s.events.Committed}, Plugins: s.host.Update,
+			Committed: []func(engine.Turn){s.dispatcher.Committed, s.events.Committed, s.metrics.Committed}, Plugins: s.host.Update, Timed: s.metrics.Timed,
 		})
 	}()
 	path, agents := s.dispatcher.Handler(s.api.HandlerOptions()...)
@@ -215,7 +218,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"agents":  s.dispatcher.Run,
 		"events":  s.events.Run,
 		"api": func(ctx context.Context) error {
-			handler := s.api.Handler(api.Mount{Path: path, Handler: agents})
+			handler := s.api.Handler(api.Mount{Path: path, Handler: agents}, api.Mount{Path: "GET /metrics", Handler: api.ForReaders(s.metrics.Handler())})
 			return api.Serve(ctx, s.listener, pki.ServerTLS(s.certs.holder, s.certs.authority.Certificate()), handler, log.Named("http"))
 		},
 		"configuration": s.reconfigure,
