@@ -58,6 +58,10 @@ race: ## Run all tests under the race detector
 scenarios: build ## Run the black-box scenarios with all their repetitions (long)
 	SETPOINT_SCENARIOS=full go test -count=1 -timeout 3h -v ./test/...
 
+.PHONY: trace
+trace: ## Load the whole openb trace and compare what is said of every pod that waits with a plain count (3 minutes)
+	SETPOINT_TRACE=full go test -count=1 -timeout 20m -v ./test/turn -run '^TestTraceCauses$$'
+
 .PHONY: sim
 sim: ## Play 600 random games of the simulator, some with hundreds of nodes (SEEDS, SEED: how many, from which on)
 	go test -count=1 -timeout 20m ./core/sim -run '^TestChaos$$' -seeds $(SEEDS) -seed $(SEED)
@@ -68,7 +72,7 @@ mutants: ## Make faults in a copy of the core, one by one; the simulator has to 
 	go run ./core/sim/mutants
 
 .PHONY: bench
-bench: $(BIN)/benchstat ## Run the benchmarks that docs/BENCHMARKS.md holds, and write it (10 minutes; leave the machine alone meanwhile)
+bench: $(BIN)/benchstat ## Run the benchmarks that docs/BENCHMARKS.md holds, and write it (15 minutes; leave the machine alone meanwhile)
 	tools/benchmarks.sh $(BIN)/benchstat
 
 .PHONY: bench-some

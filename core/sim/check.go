@@ -71,8 +71,8 @@ func (w *World) checkTurn(t engine.Turn) {
 				w.failf("V3: %s was placed on %s, which takes nothing new", c.Task, c.Placement.Node)
 			}
 		case cluster.SetNodeStatus:
-			if c.Status.State != cluster.NodeDown {
-				break
+			if old := t.Before.Node(c.Node); c.Status.State != cluster.NodeDown || old != nil && old.Status.State == cluster.NodeDown {
+				break // what else is noted of a node that is down says nothing new
 			}
 			w.looked("nodes down")
 			if a := w.agentOn(c.Node); a != nil && w.real-a.heard < w.cfg.Heartbeat && a.session != 0 {
