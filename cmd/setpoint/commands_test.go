@@ -96,6 +96,8 @@ func TestJobRun(t *testing.T) {
 	updating.Update = &apiv1.Update{State: "updating", From: 1, To: 2, Total: 3, Moved: 1}
 	completed := webJob("running", 2, 3)
 	completed.Update = &apiv1.Update{State: "completed", From: 1, To: 2, Total: 3, Moved: 3}
+	partial := webJob("running", 2, 3)
+	partial.Update = &apiv1.Update{State: "completed", From: 1, To: 2, Total: 3, Moved: 2, Waiting: 1, NotUpdated: 1}
 	held := webJob("stalled", 1, 2)
 	held.Slots = []*apiv1.Slot{{Key: "a", Up: true}, {Key: "b", Held: "node n2 is paused"}}
 	held.Stalls = []*apiv1.Stall{{Code: "node_paused"}}
@@ -140,6 +142,10 @@ func TestJobRun(t *testing.T) {
 			errOut: []string{"Failed: web: version 2 failed and was rolled back: 1 of 3 slots failed", "web/1/4", "exit status 1"},
 		},
 		{name: "update is paused by failures", version: 2, wait: "20s", frames: []*apiv1.Job{paused}, code: exitFailed, errOut: []string{"is paused: 1 of 3 slots failed"}},
+		{
+			name: "update goes on without a slot", version: 2, wait: "20s", frames: []*apiv1.Job{updating, partial}, code: exitFailed,
+			errOut: []string{"Failed: web: the update to version 2 ended without 1 slot"},
+		},
 		{name: "batch that fails", version: 1, wait: "20s", frames: []*apiv1.Job{webJob("failed", 1, 0)}, code: exitFailed, errOut: []string{"it ended, and 0 slots did not end well"}},
 		{name: "batch", version: 1, wait: "20s", frames: []*apiv1.Job{ending, webJob("complete", 1, 0)}, out: []string{"web: version 1 running, 3/3 up\n", "web: version 1 complete"}},
 	}

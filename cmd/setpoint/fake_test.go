@@ -198,9 +198,9 @@ func (f *fakeServer) GetNode(context.Context, *connect.Request[apiv1.GetNodeRequ
 	return respond(&apiv1.NodeResponse{Node: f.node()}, nil)
 }
 
-func (f *fakeServer) SetAvailability(_ context.Context, req *connect.Request[apiv1.SetAvailabilityRequest]) (*connect.Response[apiv1.NodeResponse], error) {
+func (f *fakeServer) SetAvailability(_ context.Context, req *connect.Request[apiv1.SetAvailabilityRequest]) (*connect.Response[apiv1.SetAvailabilityResponse], error) {
 	f.note(req.Msg)
-	return respond(&apiv1.NodeResponse{Node: f.node(), Changed: true}, nil)
+	return respond(&apiv1.SetAvailabilityResponse{Nodes: []*apiv1.NodeResponse{{Node: f.node(), Changed: true}}}, nil)
 }
 
 func (f *fakeServer) LabelNode(_ context.Context, req *connect.Request[apiv1.LabelNodeRequest]) (*connect.Response[apiv1.NodeResponse], error) {

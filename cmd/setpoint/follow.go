@@ -44,6 +44,10 @@ func running(j *apiv1.Job, version uint64) (verdict, string) {
 				return pausedUpdate(u)
 			}
 			return pending, ""
+		case string(cluster.UpdateCompleted), string(cluster.UpdateRolledBack):
+			if n := u.GetNotUpdated(); n > 0 {
+				return failed, fmt.Sprintf("the update to version %d ended without %s", version, console.Count(n, "slot"))
+			}
 		case string(cluster.UpdateCancelled):
 			return failed, fmt.Sprintf("the update to version %d was cancelled", version)
 		}

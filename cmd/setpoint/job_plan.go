@@ -128,7 +128,7 @@ func tryRollback(cmd *cobra.Command, args []string) (*apiv1.PlanCommand, error) 
 
 func tryAvailability(to string) func(*cobra.Command, []string) (*apiv1.PlanCommand, error) {
 	return func(cmd *cobra.Command, args []string) (*apiv1.PlanCommand, error) {
-		req := &apiv1.SetAvailabilityRequest{Node: args[0], Availability: to}
+		req := &apiv1.SetAvailabilityRequest{Nodes: args, Availability: to}
 		if f := cmd.Flags().Lookup("deadline"); f != nil {
 			deadline, err := cmd.Flags().GetDuration("deadline")
 			if err != nil {

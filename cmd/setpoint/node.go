@@ -74,7 +74,7 @@ func availability(style console.Style, n *apiv1.Node) string {
 	return n.GetAvailability()
 }
 
-// drainText says how far a drain has come.
+// drainText says how far a drain has come, and when its deadline ends the waiting for budgets.
 func drainText(n *apiv1.Node) string {
 	d := n.GetDrain()
 	switch {
@@ -83,7 +83,11 @@ func drainText(n *apiv1.Node) string {
 	case d.GetState() == "drained":
 		return "drained"
 	}
-	return fmt.Sprintf("draining (%d left)", d.GetLeft())
+	text := fmt.Sprintf("draining (%d left)", d.GetLeft())
+	if until := d.GetUntil(); until != nil {
+		text += ", deadline at " + timeOf(until).Local().Format(time.TimeOnly)
+	}
+	return text
 }
 
 func (a *app) nodeInspect() *cobra.Command {
@@ -202,34 +206,46 @@ func (a *app) setAvailability(ctx context.Context, req *apiv1.SetAvailabilityReq
 	if err != nil {
 		return err
 	}
-	return a.printNode(res)
+	return a.printNodes(res.GetNodes())
 }
 
-func (a *app) printNode(res *apiv1.NodeResponse) error {
-	return a.print(view.OfNodeChange(res), func(w io.Writer, style console.Style) {
-		n := res.GetNode()
-		if !res.GetChanged() {
-			fmt.Fprintf(w, "%s: nothing to change (%s)\n", n.GetName(), availability(style, n))
-			return
+// printNodes prints what came of a command about nodes: with JSON one object for one node, and a list for several.
+func (a *app) printNodes(nodes []*apiv1.NodeResponse) error {
+	if a.json() {
+		if len(nodes) == 1 {
+			return a.printJSON(view.OfNodeChange(nodes[0]))
 		}
-		fmt.Fprintf(w, "%s: %s\n", n.GetName(), availability(style, n))
-	})
+		all := []view.NodeChange{}
+		for _, res := range nodes {
+			all = append(all, view.OfNodeChange(res))
+		}
+		return a.printJSON(all)
+	}
+	style := a.style(a.out)
+	for _, res := range nodes {
+		text := availability(style, res.GetNode())
+		if !res.GetChanged() {
+			text = "nothing to change (" + text + ")"
+		}
+		fmt.Fprintf(a.out, "%s: %s\n", res.GetNode().GetName(), text)
+	}
+	return nil
 }
 
 func (a *app) nodeActivate() *cobra.Command {
 	return &cobra.Command{
-		Use: "activate NAME", Short: "Let a node take tasks again", Args: takes(1, 1),
+		Use: "activate NAME…", Short: "Let nodes take tasks again", Args: takes(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.setAvailability(cmd.Context(), &apiv1.SetAvailabilityRequest{Node: args[0], Availability: "active"})
+			return a.setAvailability(cmd.Context(), &apiv1.SetAvailabilityRequest{Nodes: args, Availability: "active"})
 		},
 	}
 }
 
 func (a *app) nodePause() *cobra.Command {
 	return &cobra.Command{
-		Use: "pause NAME", Short: "Keep what runs on a node and start nothing new there, restarts included", Args: takes(1, 1),
+		Use: "pause NAME…", Short: "Keep what runs on nodes and start nothing new there, restarts included", Args: takes(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.setAvailability(cmd.Context(), &apiv1.SetAvailabilityRequest{Node: args[0], Availability: "pause"})
+			return a.setAvailability(cmd.Context(), &apiv1.SetAvailabilityRequest{Nodes: args, Availability: "pause"})
 		},
 	}
 }

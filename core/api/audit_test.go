@@ -17,10 +17,10 @@ import (
 func TestWhoChangedWhatIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	s := serve(t, func(o *api.Options) { o.Log = hclog.New(&hclog.LoggerOptions{Output: &log, JSONFormat: true}) })
-	s.engine.answer(func(engine.Op) (any, error) { return engine.NodeResult{Node: node("a", "n1"), Changed: true}, nil })
+	s.engine.answer(func(engine.Op) (any, error) { return []engine.NodeResult{{Node: node("a", "n1"), Changed: true}}, nil })
 	s.engine.set(9, node("a", "n1"))
 	c := s.as(pki.RoleOperator)
-	if _, err := c.SetAvailability(t.Context(), connect.NewRequest(&apiv1.SetAvailabilityRequest{Node: "n1", Availability: "drain"})); err != nil {
+	if _, err := c.SetAvailability(t.Context(), connect.NewRequest(&apiv1.SetAvailabilityRequest{Nodes: []string{"n1"}, Availability: "drain"})); err != nil {
 		t.Fatal(err)
 	}
 	label := &apiv1.LabelNodeRequest{Node: "n1", Set: map[string]string{"b": "2", "a": "1"}, Remove: []string{"x", "y"}}

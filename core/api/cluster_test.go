@@ -44,7 +44,7 @@ func TestNodeAsPeopleSeeIt(t *testing.T) {
 		Free: &setpointv1.Resources{MilliCpu: 3500, MemoryBytes: 1 << 30}, Tasks: 1,
 		Ports:       []*apiv1.Port{{Name: "a/1/2", Number: 8080}, {Name: "b/1/2", Number: 8081}},
 		Description: &setpointv1.NodeDescription{Hostname: "n1", Capacity: &setpointv1.Resources{MilliCpu: 4000, MemoryBytes: 1 << 30}},
-		Drain:       &apiv1.Drain{State: "draining", Left: 2, Lost: 1, Since: stamp(3 * time.Second), Deadline: durationpb.New(time.Minute)},
+		Drain:       &apiv1.Drain{State: "draining", Left: 2, Lost: 1, Since: stamp(3 * time.Second), Deadline: durationpb.New(time.Minute), Until: stamp(time.Minute)},
 		Joined:      stamp(time.Second),
 	}
 	if !proto.Equal(res.Msg.GetNode(), want) {
@@ -74,14 +74,17 @@ func TestNodeCommands(t *testing.T) {
 				Filters: []engine.TrialFilter{{Plugin: "constraint", Classes: []engine.Class{{ID: 7}}, Tasks: map[uint32][]cluster.TaskID{7: {"web/1/3"}}}},
 			}, nil
 		}
+		if _, ok := op.(engine.SetAvailability); ok {
+			return []engine.NodeResult{{Node: node("a", "n1"), Changed: true}}, nil
+		}
 		return engine.NodeResult{Node: node("a", "n1"), Changed: true}, nil
 	})
 	c, ctx := s.as(pki.RoleOperator), t.Context()
-	drain, err := c.SetAvailability(ctx, connect.NewRequest(&apiv1.SetAvailabilityRequest{Node: "n1", Availability: "drain", DrainDeadline: durationpb.New(time.Minute)}))
-	if want := (engine.SetAvailability{Node: "n1", Availability: cluster.Drain, DrainDeadline: time.Minute}); err != nil || got != engine.Op(want) {
+	drain, err := c.SetAvailability(ctx, connect.NewRequest(&apiv1.SetAvailabilityRequest{Nodes: []string{"n1"}, Availability: "drain", DrainDeadline: durationpb.New(time.Minute)}))
+	if want := (engine.SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Drain, DrainDeadline: time.Minute}); err != nil || !reflect.DeepEqual(got, engine.Op(want)) {
 		t.Errorf("drain asked %+v, %v", got, err)
 	}
-	if !drain.Msg.GetChanged() || drain.Msg.GetNode().GetName() != "n1" {
+	if nodes := drain.Msg.GetNodes(); len(nodes) != 1 || !nodes[0].GetChanged() || nodes[0].GetNode().GetName() != "n1" {
 		t.Errorf("drain answered %v", drain.Msg)
 	}
 	s.plugins.verdicts = []engine.ClassVerdict{{Class: 7, Full: &engine.FullVerdict{
@@ -108,7 +111,7 @@ func TestNodeCommands(t *testing.T) {
 		t.Errorf("confirm asked %+v, %v", got, err)
 	}
 	got = nil
-	_, err = c.SetAvailability(ctx, connect.NewRequest(&apiv1.SetAvailabilityRequest{Node: "n1", Availability: "off"}))
+	_, err = c.SetAvailability(ctx, connect.NewRequest(&apiv1.SetAvailabilityRequest{Nodes: []string{"n1"}, Availability: "off"}))
 	if connect.CodeOf(err) != connect.CodeInvalidArgument || got != nil {
 		t.Errorf("an unknown availability gave %v and asked %v", err, got)
 	}

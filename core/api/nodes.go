@@ -77,25 +77,36 @@ func (v *service) node(ctx context.Context, op engine.Op) (*connect.Response[api
 	if err != nil {
 		return nil, err
 	}
+	return connect.NewResponse(v.nodeResponse(r)), nil
+}
+
+func (v *service) nodeResponse(r engine.NodeResult) *apiv1.NodeResponse {
 	state, n := v.view(), r.Node
 	if newest := state.Node(n.ID); newest != nil {
 		n = newest
 	}
-	out := &apiv1.NodeResponse{Node: nodeView(state, n, nil), Changed: r.Changed}
-	return connect.NewResponse(out), nil
+	return &apiv1.NodeResponse{Node: nodeView(state, n, nil), Changed: r.Changed}
 }
 
-// SetAvailability activates, pauses or drains a node.
-func (v *service) SetAvailability(ctx context.Context, req *connect.Request[apiv1.SetAvailabilityRequest]) (*connect.Response[apiv1.NodeResponse], error) {
+// SetAvailability activates, pauses or drains nodes.
+func (v *service) SetAvailability(ctx context.Context, req *connect.Request[apiv1.SetAvailabilityRequest]) (*connect.Response[apiv1.SetAvailabilityResponse], error) {
 	op, err := availabilityOp(req.Msg)
 	if err != nil {
 		return nil, err
 	}
-	return v.node(ctx, op)
+	results, err := do[[]engine.NodeResult](ctx, v.opts.Engine, op)
+	if err != nil {
+		return nil, err
+	}
+	out := &apiv1.SetAvailabilityResponse{}
+	for _, r := range results {
+		out.Nodes = append(out.Nodes, v.nodeResponse(r))
+	}
+	return connect.NewResponse(out), nil
 }
 
 func availabilityOp(m *apiv1.SetAvailabilityRequest) (engine.SetAvailability, error) {
-	op := engine.SetAvailability{Node: m.GetNode(), Availability: cluster.Availability(m.GetAvailability())}
+	op := engine.SetAvailability{Nodes: m.GetNodes(), Availability: cluster.Availability(m.GetAvailability())}
 	var err error
 	if op.DrainDeadline, err = positive("drain_deadline", m.GetDrainDeadline()); err != nil {
 		return op, err

@@ -77,7 +77,7 @@ func story(t *testing.T) (w *written, id cluster.TaskID) {
 	}
 	spec := cluster.JobSpec{Name: "web", Task: cluster.TaskSpec{Driver: "sim", Command: []string{"x"}, Resources: cluster.Resources{MilliCPU: 600}}}.WithDefaults()
 	join(1, "a")
-	w.step(2, engine.Command("token", engine.SetAvailability{Node: "a", Availability: cluster.Pause}))
+	w.step(2, engine.Command("token", engine.SetAvailability{Nodes: []string{"a"}, Availability: cluster.Pause}))
 	w.step(3, engine.Command("alice", engine.RunJob{Spec: spec, Reason: "first try"}))
 	join(5, "b")
 	for x := range w.e.View().TasksOf("web") {

@@ -93,6 +93,9 @@ func nodeView(s *engine.State, n *cluster.Node, use *engine.NodeUse) *apiv1.Node
 		v.Drain = &apiv1.Drain{State: string(n.Drain.State), Left: int64(n.Drain.Left), Lost: int64(n.Drain.Lost), Since: timestamp(n.Drain.Since)}
 		if n.Spec.DrainDeadline > 0 {
 			v.Drain.Deadline = durationpb.New(n.Spec.DrainDeadline)
+			if left := n.Spec.DrainSince.Engine + n.Spec.DrainDeadline - s.Now.Engine; left > 0 && n.Drain.State == cluster.Draining {
+				v.Drain.Until = timestamppb.New(s.Now.WallTime().Add(left))
+			}
 		}
 	}
 	for _, stall := range s.StallsOf(cluster.Subject{Kind: cluster.SubjectNode, ID: string(n.ID)}) {

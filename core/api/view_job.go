@@ -240,7 +240,7 @@ func updateView(u *cluster.Update) *apiv1.Update {
 	}
 	return &apiv1.Update{
 		State: string(u.State), From: u.From, To: u.To, Rollback: u.Rollback, Started: timestamp(u.Started), Since: timestamp(u.Since),
-		Message: u.Message, Total: int64(u.Total), Moved: int64(u.Moved), Failures: int64(u.Failures), Waiting: int64(u.Waiting),
+		Message: u.Message, Total: int64(u.Total), Moved: int64(u.Moved), Failures: int64(u.Failures), Waiting: int64(u.Waiting), NotUpdated: int64(u.NotUpdated),
 	}
 }
 

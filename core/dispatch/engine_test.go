@@ -76,7 +76,7 @@ func TestTheEngineRunsTasksThroughASession(t *testing.T) {
 			t.Errorf("the task is observed %v, want %v", got, cluster.Running)
 		}
 
-		must(t, e, engine.SetAvailability{Node: "host", Availability: cluster.Pause})
+		must(t, e, engine.SetAvailability{Nodes: []string{"host"}, Availability: cluster.Pause})
 		for _, u := range a.assignments(4).GetUpsert() {
 			if u.GetStart() || u.GetDesired() != uint32(cluster.DesiredRunning) {
 				t.Errorf("on a paused node the agent was told %v", u)

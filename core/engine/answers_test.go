@@ -136,12 +136,12 @@ func TestSlotsOfNodesThatTakeNothingAreNotMade(t *testing.T) {
 	for name, a := range map[string]cluster.Availability{"paused": cluster.Pause, "drained": cluster.Drain} {
 		t.Run(name, func(t *testing.T) {
 			e, j := typed(t)
-			step(e, 4, command{op: SetAvailability{Node: "n2", Availability: a}})
+			step(e, 4, command{op: SetAvailability{Nodes: []string{"n2"}, Availability: a}})
 			step(e, 5, each(j, 1, 0, 1, 2), fresh(e, 1))
 			if got := slotKeys(e); !slices.Equal(got, []cluster.SlotKey{"n1", "n3"}) {
 				t.Fatalf("slots %v, want n1 and n3", got)
 			}
-			step(e, 6, command{op: SetAvailability{Node: "n2", Availability: cluster.Active}}, fresh(e, 1))
+			step(e, 6, command{op: SetAvailability{Nodes: []string{"n2"}, Availability: cluster.Active}}, fresh(e, 1))
 			if got := liveTasks(e); got != 3 {
 				t.Errorf("%d tasks once the node takes some, want 3", got)
 			}
@@ -166,7 +166,7 @@ func TestAPauseLeavesWhatRuns(t *testing.T) {
 	for x := range e.View().TasksOf("log") {
 		step(e, 5, AgentReports{Node: x.Placement.Node, Session: 1, Tasks: []TaskReport{{Task: x.ID, State: cluster.Running, Healthy: true}}})
 	}
-	step(e, 6, command{op: SetAvailability{Node: "n2", Availability: cluster.Pause}}, fresh(e, 1))
+	step(e, 6, command{op: SetAvailability{Nodes: []string{"n2"}, Availability: cluster.Pause}}, fresh(e, 1))
 	if got := liveTasks(e); got != 3 {
 		t.Errorf("%d tasks, want 3", got)
 	}

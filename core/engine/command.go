@@ -64,7 +64,7 @@ const (
 	CancelUpdate UpdateAction = "cancel"
 )
 
-// What is asked about nodes. Each returns NodeResult.
+// What is asked about nodes. Each returns NodeResult, and SetAvailability one for each of its nodes.
 type (
 	// JoinNode gives a machine its node id.
 	JoinNode struct {
@@ -73,9 +73,9 @@ type (
 		Labels      map[string]string
 		Description cluster.NodeDescription
 	}
-	// SetAvailability sets what is allowed on a node.
+	// SetAvailability sets what is allowed on nodes: on all of them in one turn, or on none. So nothing moves from one to another.
 	SetAvailability struct {
-		Node          string // name or id
+		Nodes         []string // names or ids
 		Availability  cluster.Availability
 		DrainDeadline time.Duration
 	}

@@ -19,7 +19,7 @@ func emptied(t *testing.T) (e *Engine, task cluster.TaskID, questions map[string
 	}
 	task = one(t, e, "web").ID
 	step(e, 4, AgentReports{Node: "n1", Session: 1, Tasks: []TaskReport{{Task: task, State: cluster.Running, Healthy: true}}})
-	out := step(e, 5, command{op: SetAvailability{Node: "n1", Availability: cluster.Drain}})
+	out := step(e, 5, command{op: SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Drain}})
 	questions = map[string]uint64{}
 	for _, u := range out.Plugins {
 		for _, q := range u.Drains {

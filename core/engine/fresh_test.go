@@ -186,7 +186,7 @@ func TestOnFailureIgnore(t *testing.T) {
 		t.Errorf("api is on %q, want n1", placed(e, "api"))
 	}
 	step(e, 9, label("n2")) // and n2 is not judged any more
-	step(e, 10, command{op: SetAvailability{Node: "n1", Availability: cluster.Pause}}, run("third", nil))
+	step(e, 10, command{op: SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Pause}}, run("third", nil))
 	if placed(e, "third") != "n2" {
 		t.Errorf("third is on %q, want n2, which is not judged", placed(e, "third"))
 	}

@@ -49,18 +49,35 @@ func (e *Engine) joinNode(op JoinNode, now cluster.Time) (any, error) {
 	return NodeResult{Node: e.work.Node(n.ID), Changed: true}, nil
 }
 
+// setAvailability changes all the nodes, or none.
 func (e *Engine) setAvailability(op SetAvailability, now cluster.Time) (any, error) {
-	n, err := e.node(op.Node)
 	switch {
-	case err != nil:
-		return nil, err
-	case n.Spec.Decommissioned:
-		return nil, refused("it never comes back; node rm forgets it", "node %s is decommissioned", n.Spec.Name)
+	case len(op.Nodes) == 0:
+		return nil, &OpError{Kind: Invalid, Message: "no node is named", Hint: "name at least one"}
 	case op.Availability != cluster.Active && op.Availability != cluster.Pause && op.Availability != cluster.Drain:
 		return nil, &OpError{Kind: Invalid, Message: fmt.Sprintf("%q is no availability", op.Availability), Hint: "active, pause or drain"}
 	case op.DrainDeadline < 0:
 		return nil, &OpError{Kind: Invalid, Message: "a drain's deadline cannot be negative", Hint: "0 waits without limit"}
 	}
+	ids := make([]cluster.NodeID, 0, len(op.Nodes))
+	for _, name := range op.Nodes {
+		n, err := e.node(name)
+		switch {
+		case err != nil:
+			return nil, err
+		case n.Spec.Decommissioned:
+			return nil, refused("it never comes back; node rm forgets it", "node %s is decommissioned", n.Spec.Name)
+		}
+		ids = append(ids, n.ID)
+	}
+	results := make([]NodeResult, 0, len(ids))
+	for _, id := range ids {
+		results = append(results, e.makeAvailable(e.work.Node(id), op, now))
+	}
+	return results, nil
+}
+
+func (e *Engine) makeAvailable(n *cluster.Node, op SetAvailability, now cluster.Time) NodeResult {
 	spec := n.Spec
 	spec.Availability = op.Availability
 	spec.DrainDeadline, spec.DrainSince = 0, cluster.Time{}
@@ -71,9 +88,9 @@ func (e *Engine) setAvailability(op SetAvailability, now cluster.Time) (any, err
 		}
 	}
 	if spec.Availability == n.Spec.Availability && spec.DrainDeadline == n.Spec.DrainDeadline {
-		return NodeResult{Node: n}, nil
+		return NodeResult{Node: n}
 	}
-	return e.setNodeSpec(n, spec), nil
+	return e.setNodeSpec(n, spec)
 }
 
 func (e *Engine) labelNode(op LabelNode) (any, error) {

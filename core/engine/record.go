@@ -12,7 +12,7 @@ import (
 )
 
 // recordFormat is the version of what a Recorder writes. Another one is not read.
-const recordFormat = 1
+const recordFormat = 2
 
 // recordLine is one line of a record. The first has a head, the next ones what was stored at the beginning, and each after that one step, or the end.
 type recordLine struct {

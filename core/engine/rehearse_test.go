@@ -60,7 +60,7 @@ func rehearse(t *testing.T, e *Engine, at time.Duration, op Rehearse) Rehearsal 
 
 func TestRehearsalHoldsWhatWasSaid(t *testing.T) {
 	e, c := site(t)
-	step(e, 20, command{op: SetAvailability{Node: "n1", Availability: cluster.Drain}})
+	step(e, 20, command{op: SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Drain}})
 	r := rehearse(t, e, 21, Rehearse{Plugin: "f", Filter: true, Drainer: true})
 	if diff := cmp.Diff([]Class{c}, r.Update.AddClasses); diff != "" {
 		t.Errorf("classes (-want +got):\n%s", diff)

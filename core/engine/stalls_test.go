@@ -52,7 +52,7 @@ func TestAStallKeepsItsBeginning(t *testing.T) {
 
 	// All nodes paused: the code changes, the waiting goes on.
 	for _, n := range []string{"n1", "n2", "n3"} {
-		step(e, 5, command{op: SetAvailability{Node: n, Availability: cluster.Pause}})
+		step(e, 5, command{op: SetAvailability{Nodes: []string{n}, Availability: cluster.Pause}})
 	}
 	if got := groupStall(t, e, "big"); got.Code != cluster.CodeNodePaused || got.Since != first.Since || got.Changed.Engine != 5 {
 		t.Errorf("after all were paused: %+v", got)
@@ -68,11 +68,11 @@ func TestAStallKeepsItsBeginning(t *testing.T) {
 func TestAStallEndsWithItsCause(t *testing.T) {
 	e := New(Config{Heartbeat: time.Hour}, NewState("test"), cluster.Time{})
 	join(e, 1, "n1")
-	step(e, 2, command{op: SetAvailability{Node: "n1", Availability: cluster.Pause}}, run("web", nil))
+	step(e, 2, command{op: SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Pause}}, run("web", nil))
 	if got := groupStall(t, e, "web"); got.Code != cluster.CodeNodePaused {
 		t.Fatalf("stall %+v", got)
 	}
-	out := step(e, 3, command{op: SetAvailability{Node: "n1", Availability: cluster.Active}})
+	out := step(e, 3, command{op: SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Active}})
 	if puts, removes := wrote(out); puts != 0 || removes != 1 || placed(e, "web") != "n1" {
 		t.Errorf("%d stalls were written and %d ended; placed on %q", puts, removes, placed(e, "web"))
 	}

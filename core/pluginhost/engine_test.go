@@ -167,7 +167,7 @@ func TestPluginsDecideForTheEngine(t *testing.T) {
 	s.awaitPlaced("tape", "n1")
 
 	s.runs()
-	s.do(engine.SetAvailability{Node: "n2", Availability: cluster.Drain})
+	s.do(engine.SetAvailability{Nodes: []string{"n2"}, Availability: cluster.Drain})
 	eventually(t, "the drainer moves a task within the budget", func() bool {
 		var by []string
 		for task := range s.eng.View().TasksOf("web") {

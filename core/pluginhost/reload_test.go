@@ -214,7 +214,7 @@ func TestShadow(t *testing.T) {
 
 func TestShadowOfADrainer(t *testing.T) {
 	s := busySite(t)
-	s.do(engine.SetAvailability{Node: "n2", Availability: cluster.Drain})
+	s.do(engine.SetAvailability{Nodes: []string{"n2"}, Availability: cluster.Drain})
 	eventually(t, "the drainer has answered", func() bool {
 		got, err := s.host.Shadow(t.Context(), "drain", Candidate{Path: "/proc/self/exe", Args: []string{asPlugin, "drain"}})
 		if err != nil {

@@ -43,10 +43,14 @@ func (d *decision) move(wishes []move, u *cluster.Update) {
 	}
 	waiting = append(waiting, d.rebalance(seen, &b, u)...)
 	for _, m := range waiting { // with the numbers as they are after all moves
+		clears := "a slot of the job comes up"
+		if m.deadline > 0 {
+			clears += ", or the drain reaches its deadline"
+		}
 		d.stallSlot(m.slot.ID(), cluster.Stall{
 			Code:    cluster.CodeWaitingForBudget,
 			Message: fmt.Sprintf("task %s is to move (%s), but %d of %d slots are not up and the job allows %d", m.slot.keep.ID, m.reason, b.down(m.cause), b.wanted, b.limit),
-			Clears:  "a slot of the job comes up",
+			Clears:  clears,
 		})
 	}
 }

@@ -244,7 +244,9 @@ func (d *decision) checkFailures(u *cluster.Update) {
 	if !failed && d.spec.Update.ProgressDeadline > 0 && d.progressing() {
 		left := d.spec.Update.ProgressDeadline - d.now.Sub(u.LastUp)
 		d.wakeIn(left)
-		late, why = left <= 0, fmt.Sprintf("no slot came up for %s", d.spec.Update.ProgressDeadline)
+		if late = left <= 0; late {
+			why = d.late()
+		}
 		failed = late
 	}
 	if !failed {
@@ -276,54 +278,73 @@ func (d *decision) progressing() bool {
 	return left
 }
 
-// endUpdate sees whether anything is left to move, and says what stands in the way.
-func (d *decision) endUpdate(u *cluster.Update) {
-	left, waiting, heldBack := 0, 0, 0
+// rest are the slots that are not as an update wants them.
+type rest struct {
+	waiting int // for something that has nothing to do with the update
+	held    int
+	left    int // to move, or moved and not up
+}
+
+func (d *decision) rest() rest {
+	var r rest
 	for _, s := range d.slots {
 		switch {
 		case s.Slot == nil || s.status == unwanted || s.status == excluded || s.Done:
 		case s.status == held:
 			if d.stale(s) {
-				heldBack++
+				r.held++
 			}
 		case s.holdsPlace() || d.stale(s):
-			left++
+			r.left++
 		case !s.up:
-			waiting++
+			r.waiting++
 		}
 	}
+	return r
+}
+
+func (r rest) sum() int { return r.waiting + r.held + r.left }
+
+// endUpdate sees whether anything is left to move, and says what stands in the way.
+func (d *decision) endUpdate(u *cluster.Update) {
+	r := d.rest()
 	switch u.State {
 	case cluster.Updating:
-		u.Waiting = waiting + heldBack
-		if left > 0 && !d.giveUp {
+		u.Waiting = r.waiting + r.held
+		if r.left > 0 && !d.giveUp {
 			break
 		}
-		u.Waiting += left
+		u.Waiting, u.NotUpdated = r.sum(), r.left
 		done := cluster.UpdateCompleted
 		if u.Rollback {
 			done = cluster.UpdateRolledBack
 		}
-		d.enter(u, done, completed(waiting, heldBack, left))
+		d.enter(u, done, r.String())
+	case cluster.UpdateCompleted, cluster.UpdateRolledBack: // what was left behind follows; what comes to wait later is no matter of the update
+		if r.sum() < u.Waiting {
+			u.Waiting, u.NotUpdated = r.sum(), min(u.NotUpdated, r.left)
+			u.Message = rest{waiting: r.waiting, held: r.held + r.left - u.NotUpdated, left: u.NotUpdated}.String()
+		}
 	case cluster.UpdatePaused:
 		d.stall(cluster.Stall{
 			Subject: cluster.Subject{Kind: cluster.SubjectUpdate, ID: d.job.Name}, Code: cluster.CodeUpdatePaused,
 			Message: fmt.Sprintf("update to version %d is paused: %s", u.To, u.Message),
 			Clears:  "job resume, job rollback, or a new version",
 		})
-	case cluster.UpdateNone, cluster.UpdateCompleted, cluster.UpdateRolledBack, cluster.UpdateCancelled:
+	case cluster.UpdateNone, cluster.UpdateCancelled:
 	}
 }
 
-func completed(waiting, heldBack, left int) string {
+func (r rest) String() string {
 	out := "completed"
-	if waiting > 0 {
-		out += fmt.Sprintf(", %d waiting", waiting)
+	if r.waiting > 0 {
+		out += fmt.Sprintf(", %d waiting", r.waiting)
 	}
-	if heldBack > 0 {
-		out += fmt.Sprintf(", %d held", heldBack)
+	if r.held > 0 {
+		out += fmt.Sprintf(", %d held", r.held)
 	}
-	if left > 0 {
-		out += fmt.Sprintf(", %d not updated", left)
+	if r.left > 0 {
+		out += fmt.Sprintf(", %d not updated", r.left)
 	}
 	return out
 }

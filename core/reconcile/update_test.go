@@ -392,8 +392,85 @@ func TestProgressDeadline(t *testing.T) {
 	s.pass(1)
 	s.decide()
 	s.wantUpdate(cluster.UpdatePaused)
-	if got := s.update().Message; got != "no slot came up for 30s" {
-		t.Errorf("says %q", got)
+	if got, want := s.update().Message, "no slot came up for 30s: task "+string(s.of("1").ID)+" has no node yet"; got != want {
+		t.Errorf("says %q, want %q", got, want)
+	}
+}
+
+// What an update waited for is said for as long as it is paused, since nothing is asked of its slots any more.
+func TestAPausedUpdateSaysWhatItWaitedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*scene)
+		want    string
+	}{
+		"no room for the replacement of a task": {
+			func(s *scene) { s.space = map[cluster.SlotKey]string{"1": noRoom} }, "task j/1/101 stays, for its replacement would not fit in its place: no room",
+		},
+		"no room for the next task": {
+			func(s *scene) {
+				s.decide()
+				s.stopAndStart()
+				s.space = map[cluster.SlotKey]string{"1": noRoom}
+			}, "task j/1/106 has no node: no room",
+		},
+		"it does not start": {
+			func(s *scene) {
+				s.decide()
+				s.stopAndStart()
+				s.observe("1", cluster.Starting)
+			}, "task j/1/106 is starting on node n1",
+		},
+		"it does not become healthy": {
+			func(s *scene) {
+				s.decide()
+				s.stopAndStart()
+				s.observe("1", cluster.Running)
+				s.edit(s.of("1").ID).Observed.Healthy = false
+			}, "task j/1/106 runs on node n1 and is not healthy",
+		},
+		"the old task does not stop": {
+			func(s *scene) { s.decide() }, "task j/1/101 has not stopped yet on node n1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := upScene(t, 3, 1, updates(func(u *cluster.UpdateSpec) { u.ProgressDeadline = 30 * time.Second }))
+			s.version(env("2"))
+			c.prepare(s)
+			s.decide()
+			s.pass(30 * time.Second)
+			s.decide()
+			s.wantUpdate(cluster.UpdatePaused)
+			if got, want := s.update().Message, "no slot came up for 30s: "+c.want; got != want {
+				t.Errorf("says %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// An update that goes on without a slot counts it as not updated, until it follows.
+func TestWhatAnUpdateLeftBehindFollows(t *testing.T) {
+	s := upScene(t, 3, 2, updates(func(u *cluster.UpdateSpec) {
+		u.ProgressDeadline, u.OnFailure, u.Monitor = 30*time.Second, cluster.FailureContinue, 0
+	}))
+	s.space = map[cluster.SlotKey]string{"2": noRoom}
+	s.version(env("2"))
+	s.decide()
+	s.run()
+	s.pass(30 * time.Second)
+	s.run()
+	s.wantUpdate(cluster.UpdateCompleted)
+	if u := s.update(); u.Message != "completed, 1 not updated" || u.NotUpdated != 1 || u.Waiting != 1 {
+		t.Errorf("update %+v", u)
+	}
+	s.wantStall("2", cluster.CodeInsufficientResources)
+	s.space = nil
+	s.run()
+	s.decide()
+	if u := s.update(); u.State != cluster.UpdateCompleted || u.Message != "completed" || u.NotUpdated != 0 || u.Waiting != 0 {
+		t.Errorf("once there is room: update %+v", u)
+	}
+	if got := s.of("2").SpecVersion; got != 2 {
+		t.Errorf("slot 2 runs version %d", got)
 	}
 }
 

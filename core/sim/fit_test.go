@@ -123,7 +123,7 @@ func TestStartFirstFallsBack(t *testing.T) {
 // Slots that wait do not keep an update from its end (scenario 14C).
 func TestUpdateEndsBesideWhatWaits(t *testing.T) {
 	w := newWorld(t, 3)
-	w.MustDo(engine.SetAvailability{Node: "n3", Availability: cluster.Drain})
+	w.MustDo(engine.SetAvailability{Nodes: []string{"n3"}, Availability: cluster.Drain})
 	spec := func(v string) cluster.JobSpec {
 		return job("k", 6, func(s *cluster.JobSpec) {
 			s.MaxPerNode = 2

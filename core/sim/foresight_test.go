@@ -149,7 +149,7 @@ func TestForesight(t *testing.T) {
 	if f = holds(t, w, engine.RunJob{Spec: web}); f.Count(engine.SlotMoved)+f.Count(engine.SlotReplaced) != 6 {
 		t.Errorf("an update: %+v", f.Slots)
 	}
-	if f = holds(t, w, engine.SetAvailability{Node: "n3", Availability: cluster.Drain}); f.Count(engine.SlotMoved) == 0 || f.Count(engine.SlotEmptied) != 1 {
+	if f = holds(t, w, engine.SetAvailability{Nodes: []string{"n3"}, Availability: cluster.Drain}); f.Count(engine.SlotMoved) == 0 || f.Count(engine.SlotEmptied) != 1 {
 		t.Errorf("a drain: %+v", f.Slots)
 	}
 	// The first of two tasks leaves and finds no other node, so that the budget keeps the second.
@@ -157,7 +157,7 @@ func TestForesight(t *testing.T) {
 	if s := f.Stalled(); len(s) != 2 || s[0].Code != cluster.CodeWaitingForBudget || s[1].Code != cluster.CodeInsufficientResources || s[1].Tasks != 1 {
 		t.Errorf("a label: %+v", s)
 	}
-	holds(t, w, engine.SetAvailability{Node: "n3", Availability: cluster.Active})
+	holds(t, w, engine.SetAvailability{Nodes: []string{"n3"}, Availability: cluster.Active})
 	holds(t, w, engine.ScaleJob{Job: "web", Count: 3})
 	if f = holds(t, w, engine.StopJob{Job: "web", Grace: -1}); f.Count(engine.SlotEmptied) != 3 {
 		t.Errorf("a stop: %+v", f.Slots)
@@ -192,9 +192,9 @@ func someOp(rng *rand.Rand, nodes int) engine.Op {
 	case 2:
 		return engine.RestartJob{Job: name}
 	case 3:
-		return engine.SetAvailability{Node: node, Availability: cluster.Drain}
+		return engine.SetAvailability{Nodes: []string{node}, Availability: cluster.Drain}
 	case 4:
-		return engine.SetAvailability{Node: node, Availability: cluster.Active}
+		return engine.SetAvailability{Nodes: []string{node}, Availability: cluster.Active}
 	case 5, 6:
 		return engine.LabelNode{Node: node, Set: map[string]string{"disk": []string{"ssd", "hdd"}[rng.IntN(2)]}}
 	}
@@ -217,7 +217,7 @@ func TestForesightLeavesTheEngineAlone(t *testing.T) {
 	twin := func(tried bool) string {
 		w := newWorld(t, 3)
 		w.MustDo(engine.RunJob{Spec: job("web", 6, nil)})
-		w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Drain})
+		w.MustDo(engine.SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Drain})
 		for range 40 {
 			if tried {
 				if _, err := w.Foresee(t.Context(), engine.ScaleJob{Job: "web", Count: 9}, engine.LabelNode{Node: "n2", Set: map[string]string{"x": "y"}}); err != nil {

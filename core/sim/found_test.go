@@ -14,11 +14,11 @@ import (
 // A drainer's failure is told of a node that is drained, and no longer.
 func TestDrainerFailureEndsWithTheDrain(t *testing.T) {
 	for name, end := range map[string]func(w *sim.World){
-		"active again":   func(w *sim.World) { w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Active}) },
+		"active again":   func(w *sim.World) { w.MustDo(engine.SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Active}) },
 		"decommissioned": func(w *sim.World) { w.MustDo(engine.Decommission{Node: "n1", Force: true}) },
 		"after a restart": func(w *sim.World) {
 			w.Restart()
-			w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Active})
+			w.MustDo(engine.SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Active})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestDrainerFailureEndsWithTheDrain(t *testing.T) {
 			w.MustDo(engine.RunJob{Spec: job("web", 2, nil)})
 			w.RunUntil(5*time.Second, func() bool { return up(w, "web") == 2 })
 			w.Plugin("drain").Faulty = sim.Errors
-			w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Drain})
+			w.MustDo(engine.SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Drain})
 			subject := cluster.Subject{Kind: cluster.SubjectNode, ID: string(w.State().NodeNamed("n1").ID)}
 			if !w.RunUntil(2*time.Second, func() bool { return len(w.State().StallsOf(subject)) == 1 }) {
 				t.Fatal("nothing says that the drainer fails")
@@ -80,7 +80,7 @@ func TestHeldSlotsTakeTheirTurn(t *testing.T) {
 		t.Fatal("nothing runs")
 	}
 	_, a := running()
-	w.MustDo(engine.SetAvailability{Node: a.Name, Availability: cluster.Pause})
+	w.MustDo(engine.SetAvailability{Nodes: []string{a.Name}, Availability: cluster.Pause})
 	w.RunUntil(3*time.Second, func() bool {
 		if n, _ := running(); n > 1 {
 			t.Fatalf("%d tasks run, want one at a time", n)
@@ -181,9 +181,9 @@ func TestUsedUpSlotsGiveTheirTurnAway(t *testing.T) {
 	if !w.RunUntil(time.Minute, func() bool { return n1.Starts == 2 }) {
 		t.Fatal("no second attempt")
 	}
-	w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Pause})
+	w.MustDo(engine.SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Pause})
 	w.Run(4 * time.Second) // it fails while its slot is held, and another has its turn
-	w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Active})
+	w.MustDo(engine.SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Active})
 	done := func() int {
 		n := 0
 		for _, s := range w.State().Slots("sweep") {

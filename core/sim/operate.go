@@ -46,9 +46,9 @@ func (g *Game) operate() {
 	case 15:
 		g.do(engine.RollbackJob{Job: job})
 	case 16:
-		g.do(engine.SetAvailability{Node: string(a.Node), Availability: cluster.Active})
+		g.do(engine.SetAvailability{Nodes: []string{string(a.Node)}, Availability: cluster.Active})
 	case 17:
-		g.do(engine.SetAvailability{Node: string(a.Node), Availability: cluster.Pause})
+		g.do(engine.SetAvailability{Nodes: []string{string(a.Node)}, Availability: cluster.Pause})
 	case 18, 19:
 		g.drain(a)
 	case 20:
@@ -98,7 +98,7 @@ func (g *Game) edit(job string) {
 }
 
 func (g *Game) drain(a *Agent) {
-	op := engine.SetAvailability{Node: string(a.Node), Availability: cluster.Drain}
+	op := engine.SetAvailability{Nodes: []string{string(a.Node)}, Availability: cluster.Drain}
 	if g.chance(2) {
 		op.DrainDeadline = time.Second + g.upTo(5*time.Second)
 	}
@@ -109,7 +109,7 @@ func (g *Game) drain(a *Agent) {
 func (g *Game) reactivate() {
 	for _, a := range g.World.Agents {
 		if g.rng.IntN(4) > 0 {
-			g.do(engine.SetAvailability{Node: string(a.Node), Availability: cluster.Active})
+			g.do(engine.SetAvailability{Nodes: []string{string(a.Node)}, Availability: cluster.Active})
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (g *Game) Peace() {
 		if n := w.State().Node(a.Node); n == nil || n.Spec.Decommissioned {
 			continue
 		}
-		g.do(engine.SetAvailability{Node: string(a.Node), Availability: cluster.Active})
+		g.do(engine.SetAvailability{Nodes: []string{string(a.Node)}, Availability: cluster.Active})
 	}
 	for _, p := range w.plugins {
 		if p.Dead {

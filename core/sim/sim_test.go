@@ -107,7 +107,7 @@ func TestDrain(t *testing.T) {
 	if !w.RunUntil(5*time.Second, func() bool { return up(w, "web") == 6 && up(w, "log") == 3 }) {
 		t.Fatal("not up")
 	}
-	w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Drain})
+	w.MustDo(engine.SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Drain})
 	least := 6
 	ok := w.RunUntil(20*time.Second, func() bool {
 		least = min(least, up(w, "web"))
@@ -120,7 +120,7 @@ func TestDrain(t *testing.T) {
 	if up(w, "web") != 6 || up(w, "log") != 2 {
 		t.Errorf("web %d log %d", up(w, "web"), up(w, "log"))
 	}
-	w.MustDo(engine.SetAvailability{Node: "n1", Availability: cluster.Active})
+	w.MustDo(engine.SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Active})
 	if !w.RunUntil(5*time.Second, func() bool { return up(w, "log") == 3 }) {
 		t.Error("log did not come back")
 	}

@@ -300,8 +300,10 @@ type Update struct {
 	Moved    int    // slots that this update moved
 	Failures int    // slots whose new task failed before it was up, or while it was monitored
 	LastUp   Time   // when a slot last came up, for the delay and the progress deadline
-	Waiting  int    // slots that it could not bring up or reach and that wait
+	Waiting  int    // slots that it could not bring up or reach and that wait; once it is over, those of them that still do
 	Resumes  uint64 // the operator's resumes that were seen; a pause stands until there is another
+
+	NotUpdated int // of Waiting, slots without which it came to its end because they took too long
 }
 
 // Rebalance is the progress of moving tasks to where they would be placed now.

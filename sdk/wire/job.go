@@ -135,6 +135,8 @@ func UpdateToProto(u cluster.Update) *setpointv1.Update {
 		LastUp:   TimeToProto(u.LastUp),
 		Waiting:  int64(u.Waiting),
 		Resumes:  u.Resumes,
+
+		NotUpdated: int64(u.NotUpdated),
 	}
 }
 
@@ -154,6 +156,8 @@ func UpdateFromProto(p *setpointv1.Update) cluster.Update {
 		LastUp:   TimeFromProto(p.GetLastUp()),
 		Waiting:  int(p.GetWaiting()),
 		Resumes:  p.GetResumes(),
+
+		NotUpdated: int(p.GetNotUpdated()),
 	}
 }
 

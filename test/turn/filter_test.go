@@ -350,7 +350,7 @@ func TestChangedLabelIsOneMessageEachWay(t *testing.T) {
 		t.Errorf("%d updates, %d messages with verdicts, %d answers", f.told-told, verdicts, f.heard-heard)
 	}
 	// What does not concern the filter is no message at all.
-	out = f.turn(engine.Command("test", engine.SetAvailability{Node: "node00008", Availability: cluster.Pause}))
+	out = f.turn(engine.Command("test", engine.SetAvailability{Nodes: []string{"node00008"}, Availability: cluster.Pause}))
 	if len(out.Plugins) != 0 {
 		t.Errorf("the filter is told %+v", out.Plugins)
 	}

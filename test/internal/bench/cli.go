@@ -262,6 +262,18 @@ func (c *Cluster) RunJobsCode(wait time.Duration, jobs ...Job) Result {
 	return c.cliWithin(wait+commandLimit, "job", "run", c.writeJobs(jobs), "--wait", wait.String())
 }
 
+// Plan shows what running jobs would do, and notes nothing.
+func (c *Cluster) Plan(jobs ...Job) Result {
+	c.t.Helper()
+	var text strings.Builder
+	for _, j := range jobs {
+		text.WriteString(j.HCL())
+	}
+	path := filepath.Join(c.Dir, "plan.hcl")
+	c.write(path, text.String())
+	return c.CLI("job", "plan", path)
+}
+
 // writeJobs writes a job file and notes what the jobs reserve.
 func (c *Cluster) writeJobs(jobs []Job) string {
 	c.t.Helper()
@@ -291,10 +303,10 @@ func (c *Cluster) Label(node string, labels ...string) {
 	c.Must(append([]string{"node", "label", node}, labels...)...)
 }
 
-// Drain orders a drain; it does not wait for its end.
-func (c *Cluster) Drain(node string) {
+// Drain orders a drain, with flags besides the node's name; it does not wait for its end.
+func (c *Cluster) Drain(node string, flags ...string) {
 	c.t.Helper()
-	c.Must("node", "drain", node)
+	c.Must(append([]string{"node", "drain", node}, flags...)...)
 }
 
 // DrainWait drains a node and waits for the end.

@@ -132,6 +132,7 @@ type Node struct {
 type Drain struct {
 	State string `json:"state"`
 	Left  int    `json:"left"`
+	Lost  int    `json:"lost"`
 }
 
 // Plugin is an element of `plugin ls`.
@@ -150,8 +151,23 @@ type JobView struct {
 	State   string    `json:"state"`
 	Version uint64    `json:"version"`
 	Counts  JobCounts `json:"counts"`
+	Update  *Update   `json:"update"`
 	Stalls  []Stall   `json:"stalls"`
 	Slots   []Slot    `json:"slots"`
+}
+
+// Update is how far a job's update has come.
+type Update struct {
+	State    string `json:"state"`
+	From     uint64 `json:"from"`
+	To       uint64 `json:"to"`
+	Message  string `json:"message"`
+	Total    int    `json:"total"`
+	Moved    int    `json:"moved"`
+	Failures int    `json:"failures"`
+	Waiting  int    `json:"waiting"`
+
+	NotUpdated int `json:"not_updated"`
 }
 
 // JobCounts say how a job's slots stand.

@@ -40,17 +40,18 @@ type JobCounts struct {
 
 // Update is how far an update has come.
 type Update struct {
-	State    string `json:"state"`
-	From     uint64 `json:"from"`
-	To       uint64 `json:"to"`
-	Rollback bool   `json:"rollback"`
-	Started  Moment `json:"started"`
-	Since    Moment `json:"since"`
-	Message  string `json:"message"`
-	Total    int64  `json:"total"`
-	Moved    int64  `json:"moved"`
-	Failures int64  `json:"failures"`
-	Waiting  int64  `json:"waiting"`
+	State      string `json:"state"`
+	From       uint64 `json:"from"`
+	To         uint64 `json:"to"`
+	Rollback   bool   `json:"rollback"`
+	Started    Moment `json:"started"`
+	Since      Moment `json:"since"`
+	Message    string `json:"message"`
+	Total      int64  `json:"total"`
+	Moved      int64  `json:"moved"`
+	Failures   int64  `json:"failures"`
+	Waiting    int64  `json:"waiting"`
+	NotUpdated int64  `json:"not_updated"`
 }
 
 // Rebalance is how far moving a job's tasks to where they would be placed now has come.
@@ -102,7 +103,7 @@ func OfJob(j *apiv1.Job) Job {
 	if u := j.GetUpdate(); u != nil {
 		out.Update = &Update{
 			State: u.GetState(), From: u.GetFrom(), To: u.GetTo(), Rollback: u.GetRollback(), Started: moment(u.GetStarted()), Since: moment(u.GetSince()),
-			Message: u.GetMessage(), Total: u.GetTotal(), Moved: u.GetMoved(), Failures: u.GetFailures(), Waiting: u.GetWaiting(),
+			Message: u.GetMessage(), Total: u.GetTotal(), Moved: u.GetMoved(), Failures: u.GetFailures(), Waiting: u.GetWaiting(), NotUpdated: u.GetNotUpdated(),
 		}
 	}
 	if r := j.GetRebalance(); r != nil {

@@ -35,6 +35,7 @@ type Drain struct {
 	Lost     int64  `json:"lost"`
 	Since    Moment `json:"since"`
 	Deadline Span   `json:"deadline"`
+	Until    Moment `json:"until"` // the moment of the deadline, while it is ahead
 }
 
 // OfNode returns a node's view.
@@ -48,7 +49,7 @@ func OfNode(n *apiv1.Node) Node {
 		Drivers: words(d.GetDrivers()), Version: d.GetVersion(),
 	}
 	if r := n.GetDrain(); r != nil {
-		out.Drain = &Drain{State: r.GetState(), Left: r.GetLeft(), Lost: r.GetLost(), Since: moment(r.GetSince()), Deadline: span(r.GetDeadline())}
+		out.Drain = &Drain{State: r.GetState(), Left: r.GetLeft(), Lost: r.GetLost(), Since: moment(r.GetSince()), Deadline: span(r.GetDeadline()), Until: moment(r.GetUntil())}
 	}
 	return out
 }

@@ -2096,7 +2096,7 @@ func (x *NodeResponse) GetMoves() []string {
 
 type SetAvailabilityRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Nodes         []string               `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`                                      // names or ids
 	Availability  string                 `protobuf:"bytes,2,opt,name=availability,proto3" json:"availability,omitempty"`                        // active, pause, drain
 	DrainDeadline *durationpb.Duration   `protobuf:"bytes,3,opt,name=drain_deadline,json=drainDeadline,proto3" json:"drain_deadline,omitempty"` // absent or 0: wait for budgets without limit
 	unknownFields protoimpl.UnknownFields
@@ -2133,11 +2133,11 @@ func (*SetAvailabilityRequest) Descriptor() ([]byte, []int) {
 	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{34}
 }
 
-func (x *SetAvailabilityRequest) GetNode() string {
+func (x *SetAvailabilityRequest) GetNodes() []string {
 	if x != nil {
-		return x.Node
+		return x.Nodes
 	}
-	return ""
+	return nil
 }
 
 func (x *SetAvailabilityRequest) GetAvailability() string {
@@ -2154,6 +2154,50 @@ func (x *SetAvailabilityRequest) GetDrainDeadline() *durationpb.Duration {
 	return nil
 }
 
+type SetAvailabilityResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*NodeResponse        `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"` // in the order of the request
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAvailabilityResponse) Reset() {
+	*x = SetAvailabilityResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAvailabilityResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAvailabilityResponse) ProtoMessage() {}
+
+func (x *SetAvailabilityResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAvailabilityResponse.ProtoReflect.Descriptor instead.
+func (*SetAvailabilityResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *SetAvailabilityResponse) GetNodes() []*NodeResponse {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
 type LabelNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -2166,7 +2210,7 @@ type LabelNodeRequest struct {
 
 func (x *LabelNodeRequest) Reset() {
 	*x = LabelNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2222,7 @@ func (x *LabelNodeRequest) String() string {
 func (*LabelNodeRequest) ProtoMessage() {}
 
 func (x *LabelNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2235,7 @@ func (x *LabelNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelNodeRequest.ProtoReflect.Descriptor instead.
 func (*LabelNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{35}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LabelNodeRequest) GetNode() string {
@@ -2232,7 +2276,7 @@ type DecommissionNodeRequest struct {
 
 func (x *DecommissionNodeRequest) Reset() {
 	*x = DecommissionNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2288,7 @@ func (x *DecommissionNodeRequest) String() string {
 func (*DecommissionNodeRequest) ProtoMessage() {}
 
 func (x *DecommissionNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2301,7 @@ func (x *DecommissionNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecommissionNodeRequest.ProtoReflect.Descriptor instead.
 func (*DecommissionNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{36}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DecommissionNodeRequest) GetNode() string {
@@ -2283,7 +2327,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2339,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2352,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{37}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -2326,7 +2370,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2382,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2395,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{38}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
 }
 
 type ConfirmDownRequest struct {
@@ -2363,7 +2407,7 @@ type ConfirmDownRequest struct {
 
 func (x *ConfirmDownRequest) Reset() {
 	*x = ConfirmDownRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2419,7 @@ func (x *ConfirmDownRequest) String() string {
 func (*ConfirmDownRequest) ProtoMessage() {}
 
 func (x *ConfirmDownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2432,7 @@ func (x *ConfirmDownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmDownRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmDownRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ConfirmDownRequest) GetNodes() []string {
@@ -2406,7 +2450,7 @@ type ConfirmDownResponse struct {
 
 func (x *ConfirmDownResponse) Reset() {
 	*x = ConfirmDownResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2462,7 @@ func (x *ConfirmDownResponse) String() string {
 func (*ConfirmDownResponse) ProtoMessage() {}
 
 func (x *ConfirmDownResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2475,7 @@ func (x *ConfirmDownResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmDownResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmDownResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
 }
 
 type ListPluginsRequest struct {
@@ -2442,7 +2486,7 @@ type ListPluginsRequest struct {
 
 func (x *ListPluginsRequest) Reset() {
 	*x = ListPluginsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2498,7 @@ func (x *ListPluginsRequest) String() string {
 func (*ListPluginsRequest) ProtoMessage() {}
 
 func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2511,7 @@ func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsRequest.ProtoReflect.Descriptor instead.
 func (*ListPluginsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
 }
 
 type ListPluginsResponse struct {
@@ -2479,7 +2523,7 @@ type ListPluginsResponse struct {
 
 func (x *ListPluginsResponse) Reset() {
 	*x = ListPluginsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2535,7 @@ func (x *ListPluginsResponse) String() string {
 func (*ListPluginsResponse) ProtoMessage() {}
 
 func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2548,7 @@ func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsResponse.ProtoReflect.Descriptor instead.
 func (*ListPluginsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListPluginsResponse) GetPlugins() []*Plugin {
@@ -2523,7 +2567,7 @@ type GetPluginRequest struct {
 
 func (x *GetPluginRequest) Reset() {
 	*x = GetPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2579,7 @@ func (x *GetPluginRequest) String() string {
 func (*GetPluginRequest) ProtoMessage() {}
 
 func (x *GetPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2592,7 @@ func (x *GetPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPluginRequest.ProtoReflect.Descriptor instead.
 func (*GetPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetPluginRequest) GetPlugin() string {
@@ -2588,7 +2632,7 @@ type GetPluginResponse struct {
 
 func (x *GetPluginResponse) Reset() {
 	*x = GetPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2644,7 @@ func (x *GetPluginResponse) String() string {
 func (*GetPluginResponse) ProtoMessage() {}
 
 func (x *GetPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2657,7 @@ func (x *GetPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPluginResponse.ProtoReflect.Descriptor instead.
 func (*GetPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetPluginResponse) GetPlugin() *Plugin {
@@ -2783,7 +2827,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +2839,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +2852,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PluginLatency) GetSamples() int64 {
@@ -2857,7 +2901,7 @@ type PluginLogsRequest struct {
 
 func (x *PluginLogsRequest) Reset() {
 	*x = PluginLogsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +2913,7 @@ func (x *PluginLogsRequest) String() string {
 func (*PluginLogsRequest) ProtoMessage() {}
 
 func (x *PluginLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +2926,7 @@ func (x *PluginLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLogsRequest.ProtoReflect.Descriptor instead.
 func (*PluginLogsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PluginLogsRequest) GetPlugin() string {
@@ -2915,7 +2959,7 @@ type PluginLogsResponse struct {
 
 func (x *PluginLogsResponse) Reset() {
 	*x = PluginLogsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +2971,7 @@ func (x *PluginLogsResponse) String() string {
 func (*PluginLogsResponse) ProtoMessage() {}
 
 func (x *PluginLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +2984,7 @@ func (x *PluginLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLogsResponse.ProtoReflect.Descriptor instead.
 func (*PluginLogsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PluginLogsResponse) GetLines() []*PluginLine {
@@ -2962,7 +3006,7 @@ type PluginLine struct {
 
 func (x *PluginLine) Reset() {
 	*x = PluginLine{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2974,7 +3018,7 @@ func (x *PluginLine) String() string {
 func (*PluginLine) ProtoMessage() {}
 
 func (x *PluginLine) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2987,7 +3031,7 @@ func (x *PluginLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLine.ProtoReflect.Descriptor instead.
 func (*PluginLine) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PluginLine) GetTime() *timestamppb.Timestamp {
@@ -3027,7 +3071,7 @@ type ReloadPluginRequest struct {
 
 func (x *ReloadPluginRequest) Reset() {
 	*x = ReloadPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3083,7 @@ func (x *ReloadPluginRequest) String() string {
 func (*ReloadPluginRequest) ProtoMessage() {}
 
 func (x *ReloadPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3096,7 @@ func (x *ReloadPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPluginRequest.ProtoReflect.Descriptor instead.
 func (*ReloadPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReloadPluginRequest) GetPlugin() string {
@@ -3073,7 +3117,7 @@ type ReloadPluginResponse struct {
 
 func (x *ReloadPluginResponse) Reset() {
 	*x = ReloadPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3085,7 +3129,7 @@ func (x *ReloadPluginResponse) String() string {
 func (*ReloadPluginResponse) ProtoMessage() {}
 
 func (x *ReloadPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3098,7 +3142,7 @@ func (x *ReloadPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPluginResponse.ProtoReflect.Descriptor instead.
 func (*ReloadPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReloadPluginResponse) GetBefore() *PluginProcess {
@@ -3133,7 +3177,7 @@ type PluginProcess struct {
 
 func (x *PluginProcess) Reset() {
 	*x = PluginProcess{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3145,7 +3189,7 @@ func (x *PluginProcess) String() string {
 func (*PluginProcess) ProtoMessage() {}
 
 func (x *PluginProcess) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3158,7 +3202,7 @@ func (x *PluginProcess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginProcess.ProtoReflect.Descriptor instead.
 func (*PluginProcess) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{51}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PluginProcess) GetVersion() string {
@@ -3194,7 +3238,7 @@ type ShadowPluginRequest struct {
 
 func (x *ShadowPluginRequest) Reset() {
 	*x = ShadowPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3206,7 +3250,7 @@ func (x *ShadowPluginRequest) String() string {
 func (*ShadowPluginRequest) ProtoMessage() {}
 
 func (x *ShadowPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3219,7 +3263,7 @@ func (x *ShadowPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPluginRequest.ProtoReflect.Descriptor instead.
 func (*ShadowPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{52}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ShadowPluginRequest) GetPlugin() string {
@@ -3259,7 +3303,7 @@ type ShadowPluginResponse struct {
 
 func (x *ShadowPluginResponse) Reset() {
 	*x = ShadowPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3271,7 +3315,7 @@ func (x *ShadowPluginResponse) String() string {
 func (*ShadowPluginResponse) ProtoMessage() {}
 
 func (x *ShadowPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3284,7 +3328,7 @@ func (x *ShadowPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPluginResponse.ProtoReflect.Descriptor instead.
 func (*ShadowPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{53}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ShadowPluginResponse) GetComparison() *PluginComparison {
@@ -3313,7 +3357,7 @@ type PluginComparison struct {
 
 func (x *PluginComparison) Reset() {
 	*x = PluginComparison{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3325,7 +3369,7 @@ func (x *PluginComparison) String() string {
 func (*PluginComparison) ProtoMessage() {}
 
 func (x *PluginComparison) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3338,7 +3382,7 @@ func (x *PluginComparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginComparison.ProtoReflect.Descriptor instead.
 func (*PluginComparison) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{54}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PluginComparison) GetServing() string {
@@ -3426,7 +3470,7 @@ type PluginDifference struct {
 
 func (x *PluginDifference) Reset() {
 	*x = PluginDifference{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3438,7 +3482,7 @@ func (x *PluginDifference) String() string {
 func (*PluginDifference) ProtoMessage() {}
 
 func (x *PluginDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3451,7 +3495,7 @@ func (x *PluginDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginDifference.ProtoReflect.Descriptor instead.
 func (*PluginDifference) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{55}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PluginDifference) GetKind() string {
@@ -3512,7 +3556,7 @@ type ConfirmPluginRequest struct {
 
 func (x *ConfirmPluginRequest) Reset() {
 	*x = ConfirmPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3524,7 +3568,7 @@ func (x *ConfirmPluginRequest) String() string {
 func (*ConfirmPluginRequest) ProtoMessage() {}
 
 func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3537,7 +3581,7 @@ func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{56}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ConfirmPluginRequest) GetPlugin() string {
@@ -3555,7 +3599,7 @@ type ConfirmPluginResponse struct {
 
 func (x *ConfirmPluginResponse) Reset() {
 	*x = ConfirmPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3611,7 @@ func (x *ConfirmPluginResponse) String() string {
 func (*ConfirmPluginResponse) ProtoMessage() {}
 
 func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3624,7 @@ func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{57}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{58}
 }
 
 type ListStallsRequest struct {
@@ -3595,7 +3639,7 @@ type ListStallsRequest struct {
 
 func (x *ListStallsRequest) Reset() {
 	*x = ListStallsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3607,7 +3651,7 @@ func (x *ListStallsRequest) String() string {
 func (*ListStallsRequest) ProtoMessage() {}
 
 func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3620,7 +3664,7 @@ func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsRequest.ProtoReflect.Descriptor instead.
 func (*ListStallsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{58}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListStallsRequest) GetJob() string {
@@ -3662,7 +3706,7 @@ type ListStallsResponse struct {
 
 func (x *ListStallsResponse) Reset() {
 	*x = ListStallsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +3718,7 @@ func (x *ListStallsResponse) String() string {
 func (*ListStallsResponse) ProtoMessage() {}
 
 func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +3731,7 @@ func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsResponse.ProtoReflect.Descriptor instead.
 func (*ListStallsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{59}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListStallsResponse) GetStalls() []*Stall {
@@ -3726,7 +3770,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3738,7 +3782,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3751,7 +3795,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{60}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WatchEventsRequest) GetFromRevision() uint64 {
@@ -3814,7 +3858,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3826,7 +3870,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3839,7 +3883,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{61}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WatchEventsResponse) GetRevision() uint64 {
@@ -3867,7 +3911,7 @@ type LoginRequest struct {
 
 func (x *LoginRequest) Reset() {
 	*x = LoginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3879,7 +3923,7 @@ func (x *LoginRequest) String() string {
 func (*LoginRequest) ProtoMessage() {}
 
 func (x *LoginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3892,7 +3936,7 @@ func (x *LoginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginRequest.ProtoReflect.Descriptor instead.
 func (*LoginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *LoginRequest) GetToken() string {
@@ -3925,7 +3969,7 @@ type LoginResponse struct {
 
 func (x *LoginResponse) Reset() {
 	*x = LoginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3937,7 +3981,7 @@ func (x *LoginResponse) String() string {
 func (*LoginResponse) ProtoMessage() {}
 
 func (x *LoginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3950,7 +3994,7 @@ func (x *LoginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginResponse.ProtoReflect.Descriptor instead.
 func (*LoginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *LoginResponse) GetCertificatePem() []byte {
@@ -3969,7 +4013,7 @@ type RenewLoginRequest struct {
 
 func (x *RenewLoginRequest) Reset() {
 	*x = RenewLoginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3981,7 +4025,7 @@ func (x *RenewLoginRequest) String() string {
 func (*RenewLoginRequest) ProtoMessage() {}
 
 func (x *RenewLoginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3994,7 +4038,7 @@ func (x *RenewLoginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLoginRequest.ProtoReflect.Descriptor instead.
 func (*RenewLoginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{64}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RenewLoginRequest) GetCsrPem() []byte {
@@ -4013,7 +4057,7 @@ type RenewLoginResponse struct {
 
 func (x *RenewLoginResponse) Reset() {
 	*x = RenewLoginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4025,7 +4069,7 @@ func (x *RenewLoginResponse) String() string {
 func (*RenewLoginResponse) ProtoMessage() {}
 
 func (x *RenewLoginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4038,7 +4082,7 @@ func (x *RenewLoginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLoginResponse.ProtoReflect.Descriptor instead.
 func (*RenewLoginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{65}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *RenewLoginResponse) GetCertificatePem() []byte {
@@ -4058,7 +4102,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4070,7 +4114,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4083,7 +4127,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{66}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CreateTokenRequest) GetRole() string {
@@ -4110,7 +4154,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4122,7 +4166,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4135,7 +4179,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{67}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -4160,7 +4204,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4172,7 +4216,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4185,7 +4229,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{68}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{69}
 }
 
 type ListTokensResponse struct {
@@ -4197,7 +4241,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4209,7 +4253,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4222,7 +4266,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{69}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -4241,7 +4285,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4253,7 +4297,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4266,7 +4310,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{70}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -4284,7 +4328,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4296,7 +4340,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4309,7 +4353,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{71}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{72}
 }
 
 var File_setpoint_api_v1_api_proto protoreflect.FileDescriptor
@@ -4461,11 +4505,13 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\fNodeResponse\x12)\n" +
 	"\x04node\x18\x01 \x01(\v2\x15.setpoint.api.v1.NodeR\x04node\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\bR\achanged\x12\x14\n" +
-	"\x05moves\x18\x03 \x03(\tR\x05moves\"\x92\x01\n" +
-	"\x16SetAvailabilityRequest\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12\"\n" +
+	"\x05moves\x18\x03 \x03(\tR\x05moves\"\x94\x01\n" +
+	"\x16SetAvailabilityRequest\x12\x14\n" +
+	"\x05nodes\x18\x01 \x03(\tR\x05nodes\x12\"\n" +
 	"\favailability\x18\x02 \x01(\tR\favailability\x12@\n" +
-	"\x0edrain_deadline\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\rdrainDeadline\"\xcd\x01\n" +
+	"\x0edrain_deadline\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\rdrainDeadline\"N\n" +
+	"\x17SetAvailabilityResponse\x123\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x1d.setpoint.api.v1.NodeResponseR\x05nodes\"\xcd\x01\n" +
 	"\x10LabelNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12<\n" +
 	"\x03set\x18\x02 \x03(\v2*.setpoint.api.v1.LabelNodeRequest.SetEntryR\x03set\x12\x16\n" +
@@ -4619,7 +4665,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2\x16.setpoint.api.v1.TokenR\x06tokens\"$\n" +
 	"\x12RevokeTokenRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
-	"\x13RevokeTokenResponse2\xc3\x19\n" +
+	"\x13RevokeTokenResponse2\xce\x19\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -4642,8 +4688,8 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\vTaskHistory\x12#.setpoint.api.v1.TaskHistoryRequest\x1a$.setpoint.api.v1.TaskHistoryResponse\"\x03\x90\x02\x01\x12Q\n" +
 	"\bTaskLogs\x12 .setpoint.api.v1.TaskLogsRequest\x1a!.setpoint.api.v1.TaskLogsResponse0\x01\x12W\n" +
 	"\tListNodes\x12!.setpoint.api.v1.ListNodesRequest\x1a\".setpoint.api.v1.ListNodesResponse\"\x03\x90\x02\x01\x12N\n" +
-	"\aGetNode\x12\x1f.setpoint.api.v1.GetNodeRequest\x1a\x1d.setpoint.api.v1.NodeResponse\"\x03\x90\x02\x01\x12Y\n" +
-	"\x0fSetAvailability\x12'.setpoint.api.v1.SetAvailabilityRequest\x1a\x1d.setpoint.api.v1.NodeResponse\x12M\n" +
+	"\aGetNode\x12\x1f.setpoint.api.v1.GetNodeRequest\x1a\x1d.setpoint.api.v1.NodeResponse\"\x03\x90\x02\x01\x12d\n" +
+	"\x0fSetAvailability\x12'.setpoint.api.v1.SetAvailabilityRequest\x1a(.setpoint.api.v1.SetAvailabilityResponse\x12M\n" +
 	"\tLabelNode\x12!.setpoint.api.v1.LabelNodeRequest\x1a\x1d.setpoint.api.v1.NodeResponse\x12[\n" +
 	"\x10DecommissionNode\x12(.setpoint.api.v1.DecommissionNodeRequest\x1a\x1d.setpoint.api.v1.NodeResponse\x12U\n" +
 	"\n" +
@@ -4679,7 +4725,7 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ErrorDetail)(nil),             // 0: setpoint.api.v1.ErrorDetail
 	(*Problem)(nil),                 // 1: setpoint.api.v1.Problem
@@ -4716,73 +4762,74 @@ var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*GetNodeRequest)(nil),          // 32: setpoint.api.v1.GetNodeRequest
 	(*NodeResponse)(nil),            // 33: setpoint.api.v1.NodeResponse
 	(*SetAvailabilityRequest)(nil),  // 34: setpoint.api.v1.SetAvailabilityRequest
-	(*LabelNodeRequest)(nil),        // 35: setpoint.api.v1.LabelNodeRequest
-	(*DecommissionNodeRequest)(nil), // 36: setpoint.api.v1.DecommissionNodeRequest
-	(*RemoveNodeRequest)(nil),       // 37: setpoint.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),      // 38: setpoint.api.v1.RemoveNodeResponse
-	(*ConfirmDownRequest)(nil),      // 39: setpoint.api.v1.ConfirmDownRequest
-	(*ConfirmDownResponse)(nil),     // 40: setpoint.api.v1.ConfirmDownResponse
-	(*ListPluginsRequest)(nil),      // 41: setpoint.api.v1.ListPluginsRequest
-	(*ListPluginsResponse)(nil),     // 42: setpoint.api.v1.ListPluginsResponse
-	(*GetPluginRequest)(nil),        // 43: setpoint.api.v1.GetPluginRequest
-	(*GetPluginResponse)(nil),       // 44: setpoint.api.v1.GetPluginResponse
-	(*PluginLatency)(nil),           // 45: setpoint.api.v1.PluginLatency
-	(*PluginLogsRequest)(nil),       // 46: setpoint.api.v1.PluginLogsRequest
-	(*PluginLogsResponse)(nil),      // 47: setpoint.api.v1.PluginLogsResponse
-	(*PluginLine)(nil),              // 48: setpoint.api.v1.PluginLine
-	(*ReloadPluginRequest)(nil),     // 49: setpoint.api.v1.ReloadPluginRequest
-	(*ReloadPluginResponse)(nil),    // 50: setpoint.api.v1.ReloadPluginResponse
-	(*PluginProcess)(nil),           // 51: setpoint.api.v1.PluginProcess
-	(*ShadowPluginRequest)(nil),     // 52: setpoint.api.v1.ShadowPluginRequest
-	(*ShadowPluginResponse)(nil),    // 53: setpoint.api.v1.ShadowPluginResponse
-	(*PluginComparison)(nil),        // 54: setpoint.api.v1.PluginComparison
-	(*PluginDifference)(nil),        // 55: setpoint.api.v1.PluginDifference
-	(*ConfirmPluginRequest)(nil),    // 56: setpoint.api.v1.ConfirmPluginRequest
-	(*ConfirmPluginResponse)(nil),   // 57: setpoint.api.v1.ConfirmPluginResponse
-	(*ListStallsRequest)(nil),       // 58: setpoint.api.v1.ListStallsRequest
-	(*ListStallsResponse)(nil),      // 59: setpoint.api.v1.ListStallsResponse
-	(*WatchEventsRequest)(nil),      // 60: setpoint.api.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),     // 61: setpoint.api.v1.WatchEventsResponse
-	(*LoginRequest)(nil),            // 62: setpoint.api.v1.LoginRequest
-	(*LoginResponse)(nil),           // 63: setpoint.api.v1.LoginResponse
-	(*RenewLoginRequest)(nil),       // 64: setpoint.api.v1.RenewLoginRequest
-	(*RenewLoginResponse)(nil),      // 65: setpoint.api.v1.RenewLoginResponse
-	(*CreateTokenRequest)(nil),      // 66: setpoint.api.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),     // 67: setpoint.api.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),       // 68: setpoint.api.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),      // 69: setpoint.api.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),      // 70: setpoint.api.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),     // 71: setpoint.api.v1.RevokeTokenResponse
-	nil,                             // 72: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                             // 73: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                             // 74: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),   // 75: google.protobuf.Timestamp
-	(*Plugin)(nil),                  // 76: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),              // 77: setpoint.v1.JobSpec
-	(*Job)(nil),                     // 78: setpoint.api.v1.Job
-	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
-	(*Task)(nil),                    // 80: setpoint.api.v1.Task
-	(*WhyNode)(nil),                 // 81: setpoint.api.v1.WhyNode
-	(*Node)(nil),                    // 82: setpoint.api.v1.Node
-	(*Stall)(nil),                   // 83: setpoint.api.v1.Stall
-	(*Event)(nil),                   // 84: setpoint.api.v1.Event
-	(*Token)(nil),                   // 85: setpoint.api.v1.Token
-	(*PlanResponse)(nil),            // 86: setpoint.api.v1.PlanResponse
-	(*TaskHistoryResponse)(nil),     // 87: setpoint.api.v1.TaskHistoryResponse
+	(*SetAvailabilityResponse)(nil), // 35: setpoint.api.v1.SetAvailabilityResponse
+	(*LabelNodeRequest)(nil),        // 36: setpoint.api.v1.LabelNodeRequest
+	(*DecommissionNodeRequest)(nil), // 37: setpoint.api.v1.DecommissionNodeRequest
+	(*RemoveNodeRequest)(nil),       // 38: setpoint.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),      // 39: setpoint.api.v1.RemoveNodeResponse
+	(*ConfirmDownRequest)(nil),      // 40: setpoint.api.v1.ConfirmDownRequest
+	(*ConfirmDownResponse)(nil),     // 41: setpoint.api.v1.ConfirmDownResponse
+	(*ListPluginsRequest)(nil),      // 42: setpoint.api.v1.ListPluginsRequest
+	(*ListPluginsResponse)(nil),     // 43: setpoint.api.v1.ListPluginsResponse
+	(*GetPluginRequest)(nil),        // 44: setpoint.api.v1.GetPluginRequest
+	(*GetPluginResponse)(nil),       // 45: setpoint.api.v1.GetPluginResponse
+	(*PluginLatency)(nil),           // 46: setpoint.api.v1.PluginLatency
+	(*PluginLogsRequest)(nil),       // 47: setpoint.api.v1.PluginLogsRequest
+	(*PluginLogsResponse)(nil),      // 48: setpoint.api.v1.PluginLogsResponse
+	(*PluginLine)(nil),              // 49: setpoint.api.v1.PluginLine
+	(*ReloadPluginRequest)(nil),     // 50: setpoint.api.v1.ReloadPluginRequest
+	(*ReloadPluginResponse)(nil),    // 51: setpoint.api.v1.ReloadPluginResponse
+	(*PluginProcess)(nil),           // 52: setpoint.api.v1.PluginProcess
+	(*ShadowPluginRequest)(nil),     // 53: setpoint.api.v1.ShadowPluginRequest
+	(*ShadowPluginResponse)(nil),    // 54: setpoint.api.v1.ShadowPluginResponse
+	(*PluginComparison)(nil),        // 55: setpoint.api.v1.PluginComparison
+	(*PluginDifference)(nil),        // 56: setpoint.api.v1.PluginDifference
+	(*ConfirmPluginRequest)(nil),    // 57: setpoint.api.v1.ConfirmPluginRequest
+	(*ConfirmPluginResponse)(nil),   // 58: setpoint.api.v1.ConfirmPluginResponse
+	(*ListStallsRequest)(nil),       // 59: setpoint.api.v1.ListStallsRequest
+	(*ListStallsResponse)(nil),      // 60: setpoint.api.v1.ListStallsResponse
+	(*WatchEventsRequest)(nil),      // 61: setpoint.api.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),     // 62: setpoint.api.v1.WatchEventsResponse
+	(*LoginRequest)(nil),            // 63: setpoint.api.v1.LoginRequest
+	(*LoginResponse)(nil),           // 64: setpoint.api.v1.LoginResponse
+	(*RenewLoginRequest)(nil),       // 65: setpoint.api.v1.RenewLoginRequest
+	(*RenewLoginResponse)(nil),      // 66: setpoint.api.v1.RenewLoginResponse
+	(*CreateTokenRequest)(nil),      // 67: setpoint.api.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),     // 68: setpoint.api.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),       // 69: setpoint.api.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),      // 70: setpoint.api.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),      // 71: setpoint.api.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),     // 72: setpoint.api.v1.RevokeTokenResponse
+	nil,                             // 73: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                             // 74: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                             // 75: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),   // 76: google.protobuf.Timestamp
+	(*Plugin)(nil),                  // 77: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),              // 78: setpoint.v1.JobSpec
+	(*Job)(nil),                     // 79: setpoint.api.v1.Job
+	(*durationpb.Duration)(nil),     // 80: google.protobuf.Duration
+	(*Task)(nil),                    // 81: setpoint.api.v1.Task
+	(*WhyNode)(nil),                 // 82: setpoint.api.v1.WhyNode
+	(*Node)(nil),                    // 83: setpoint.api.v1.Node
+	(*Stall)(nil),                   // 84: setpoint.api.v1.Stall
+	(*Event)(nil),                   // 85: setpoint.api.v1.Event
+	(*Token)(nil),                   // 86: setpoint.api.v1.Token
+	(*PlanResponse)(nil),            // 87: setpoint.api.v1.PlanResponse
+	(*TaskHistoryResponse)(nil),     // 88: setpoint.api.v1.TaskHistoryResponse
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	75, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	72, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	73, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	76, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	77, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	78, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	78, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	78, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	79, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	76, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	73, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	74, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	77, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	78, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	79, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	79, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	79, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	80, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
 	20, // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
-	79, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
+	80, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
 	4,  // 12: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
 	10, // 13: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
 	11, // 14: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
@@ -4791,121 +4838,122 @@ var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	14, // 17: setpoint.api.v1.PlanCommand.rollback_job:type_name -> setpoint.api.v1.RollbackJobRequest
 	16, // 18: setpoint.api.v1.PlanCommand.remove_job:type_name -> setpoint.api.v1.RemoveJobRequest
 	34, // 19: setpoint.api.v1.PlanCommand.set_availability:type_name -> setpoint.api.v1.SetAvailabilityRequest
-	35, // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
-	36, // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
+	36, // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
+	37, // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
 	15, // 22: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
-	80, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	80, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	80, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	81, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	75, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	82, // 28: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	82, // 29: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	79, // 30: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
-	74, // 31: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	76, // 32: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	76, // 33: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	79, // 34: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
-	45, // 35: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	75, // 36: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	75, // 37: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	79, // 38: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	79, // 39: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	79, // 40: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	79, // 41: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
-	48, // 42: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	75, // 43: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
-	51, // 44: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
-	51, // 45: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
-	54, // 46: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	54, // 47: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	55, // 48: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	83, // 49: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	84, // 50: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	79, // 51: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	85, // 52: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	85, // 53: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
-	2,  // 54: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
-	4,  // 55: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
-	6,  // 56: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
-	8,  // 57: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
-	10, // 58: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
-	11, // 59: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
-	12, // 60: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
-	13, // 61: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
-	14, // 62: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
-	15, // 63: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
-	16, // 64: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
-	18, // 65: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
-	19, // 66: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
-	21, // 67: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
-	23, // 68: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
-	25, // 69: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	27, // 70: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
-	28, // 71: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	30, // 72: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	32, // 73: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	34, // 74: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	35, // 75: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	36, // 76: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	37, // 77: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	39, // 78: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	41, // 79: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	43, // 80: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
-	46, // 81: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
-	49, // 82: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
-	52, // 83: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
-	56, // 84: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	58, // 85: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	60, // 86: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	62, // 87: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
-	64, // 88: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
-	66, // 89: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	68, // 90: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	70, // 91: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	3,  // 92: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,  // 93: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,  // 94: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,  // 95: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,  // 96: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 97: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 98: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 99: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 100: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 101: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
-	17, // 102: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,  // 103: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	86, // 104: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
-	22, // 105: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	24, // 106: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	26, // 107: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	87, // 108: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
-	29, // 109: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	31, // 110: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	33, // 111: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	33, // 112: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.NodeResponse
-	33, // 113: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	33, // 114: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	38, // 115: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	40, // 116: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	42, // 117: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	44, // 118: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	47, // 119: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	50, // 120: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	53, // 121: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	57, // 122: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	59, // 123: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	61, // 124: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	63, // 125: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
-	65, // 126: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
-	67, // 127: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	69, // 128: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	71, // 129: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	92, // [92:130] is the sub-list for method output_type
-	54, // [54:92] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	81, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	81, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	81, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	82, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	76, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	83, // 28: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	83, // 29: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	80, // 30: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	33, // 31: setpoint.api.v1.SetAvailabilityResponse.nodes:type_name -> setpoint.api.v1.NodeResponse
+	75, // 32: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	77, // 33: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	77, // 34: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	80, // 35: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	46, // 36: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
+	76, // 37: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	76, // 38: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	80, // 39: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	80, // 40: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	80, // 41: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	80, // 42: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	49, // 43: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
+	76, // 44: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	52, // 45: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
+	52, // 46: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
+	55, // 47: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	55, // 48: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	56, // 49: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
+	84, // 50: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	85, // 51: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	80, // 52: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	86, // 53: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	86, // 54: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	2,  // 55: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
+	4,  // 56: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
+	6,  // 57: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
+	8,  // 58: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
+	10, // 59: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
+	11, // 60: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
+	12, // 61: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
+	13, // 62: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
+	14, // 63: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
+	15, // 64: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
+	16, // 65: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
+	18, // 66: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
+	19, // 67: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
+	21, // 68: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
+	23, // 69: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
+	25, // 70: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
+	27, // 71: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
+	28, // 72: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	30, // 73: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	32, // 74: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	34, // 75: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	36, // 76: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	37, // 77: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	38, // 78: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	40, // 79: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	42, // 80: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	44, // 81: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	47, // 82: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	50, // 83: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	53, // 84: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	57, // 85: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	59, // 86: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	61, // 87: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	63, // 88: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
+	65, // 89: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
+	67, // 90: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	69, // 91: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	71, // 92: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	3,  // 93: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,  // 94: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,  // 95: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,  // 96: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,  // 97: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 98: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 99: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 100: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 101: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	5,  // 102: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
+	17, // 103: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,  // 104: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	87, // 105: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	22, // 106: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	24, // 107: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	26, // 108: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	88, // 109: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
+	29, // 110: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	31, // 111: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	33, // 112: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	35, // 113: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
+	33, // 114: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	33, // 115: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	39, // 116: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	41, // 117: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	43, // 118: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	45, // 119: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	48, // 120: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	51, // 121: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	54, // 122: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	58, // 123: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	60, // 124: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	62, // 125: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	64, // 126: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
+	66, // 127: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
+	68, // 128: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	70, // 129: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	72, // 130: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	93, // [93:131] is the sub-list for method output_type
+	55, // [55:93] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_api_proto_init() }
@@ -4929,14 +4977,14 @@ func file_setpoint_api_v1_api_proto_init() {
 		(*PlanCommand_DecommissionNode)(nil),
 		(*PlanCommand_RebalanceJob)(nil),
 	}
-	file_setpoint_api_v1_api_proto_msgTypes[60].OneofWrappers = []any{}
+	file_setpoint_api_v1_api_proto_msgTypes[61].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   75,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1037,6 +1037,7 @@ type Drain struct {
 	Lost          int64                  `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"`  // tasks lost with the node: their stop was not confirmed
 	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	Deadline      *durationpb.Duration   `protobuf:"bytes,5,opt,name=deadline,proto3" json:"deadline,omitempty"` // counted from when the drain was asked for; absent: none
+	Until         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`       // when the deadline ends the waiting for budgets; absent: there is none, or that moment is past
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1102,6 +1103,13 @@ func (x *Drain) GetSince() *timestamppb.Timestamp {
 func (x *Drain) GetDeadline() *durationpb.Duration {
 	if x != nil {
 		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Drain) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
 	}
 	return nil
 }
@@ -1476,6 +1484,7 @@ type Update struct {
 	Moved         int64                  `protobuf:"varint,9,opt,name=moved,proto3" json:"moved,omitempty"`
 	Failures      int64                  `protobuf:"varint,10,opt,name=failures,proto3" json:"failures,omitempty"`
 	Waiting       int64                  `protobuf:"varint,11,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	NotUpdated    int64                  `protobuf:"varint,12,opt,name=not_updated,json=notUpdated,proto3" json:"not_updated,omitempty"` // of these, slots without which it came to its end because they took too long
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1583,6 +1592,13 @@ func (x *Update) GetFailures() int64 {
 func (x *Update) GetWaiting() int64 {
 	if x != nil {
 		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Update) GetNotUpdated() int64 {
+	if x != nil {
+		return x.NotUpdated
 	}
 	return 0
 }
@@ -2345,13 +2361,14 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x06stalls\x18\x10 \x03(\v2\x16.setpoint.api.v1.StallR\x06stalls\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xae\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe0\x01\n" +
 	"\x05Drain\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04left\x18\x02 \x01(\x03R\x04left\x12\x12\n" +
 	"\x04lost\x18\x03 \x01(\x03R\x04lost\x120\n" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x125\n" +
-	"\bdeadline\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\"\xe5\x04\n" +
+	"\bdeadline\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x120\n" +
+	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xe5\x04\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -2388,7 +2405,7 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	" \x01(\x03R\beligible\x12\x16\n" +
 	"\x06queued\x18\r \x01(\x03R\x06queued\x12\x1f\n" +
 	"\veligible_of\x18\v \x01(\x03R\n" +
-	"eligibleOf\"\xc2\x02\n" +
+	"eligibleOf\"\xe3\x02\n" +
 	"\x06Update\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x0e\n" +
@@ -2401,7 +2418,9 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x05moved\x18\t \x01(\x03R\x05moved\x12\x1a\n" +
 	"\bfailures\x18\n" +
 	" \x01(\x03R\bfailures\x12\x18\n" +
-	"\awaiting\x18\v \x01(\x03R\awaiting\"\xa5\x03\n" +
+	"\awaiting\x18\v \x01(\x03R\awaiting\x12\x1f\n" +
+	"\vnot_updated\x18\f \x01(\x03R\n" +
+	"notUpdated\"\xa5\x03\n" +
 	"\x04Slot\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05nodes\x18\x02 \x03(\tR\x05nodes\x12\x12\n" +
@@ -2545,34 +2564,35 @@ var file_setpoint_api_v1_views_proto_depIdxs = []int32{
 	6,  // 27: setpoint.api.v1.Node.stalls:type_name -> setpoint.api.v1.Stall
 	24, // 28: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
 	26, // 29: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
-	29, // 30: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
-	24, // 31: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
-	24, // 32: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
-	14, // 33: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
-	15, // 34: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
-	6,  // 35: setpoint.api.v1.Job.stalls:type_name -> setpoint.api.v1.Stall
-	16, // 36: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
-	17, // 37: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
-	13, // 38: setpoint.api.v1.Job.rebalance:type_name -> setpoint.api.v1.Rebalance
-	24, // 39: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
-	24, // 40: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
-	24, // 41: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
-	24, // 42: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
-	24, // 43: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
-	24, // 44: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
-	29, // 45: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	24, // 46: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
-	6,  // 47: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
-	20, // 48: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
-	24, // 49: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
-	7,  // 50: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
-	24, // 51: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
-	24, // 52: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	53, // [53:53] is the sub-list for method output_type
-	53, // [53:53] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	24, // 30: setpoint.api.v1.Drain.until:type_name -> google.protobuf.Timestamp
+	29, // 31: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
+	24, // 32: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
+	24, // 33: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
+	14, // 34: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
+	15, // 35: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
+	6,  // 36: setpoint.api.v1.Job.stalls:type_name -> setpoint.api.v1.Stall
+	16, // 37: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
+	17, // 38: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
+	13, // 39: setpoint.api.v1.Job.rebalance:type_name -> setpoint.api.v1.Rebalance
+	24, // 40: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
+	24, // 41: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
+	24, // 42: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
+	24, // 43: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
+	24, // 44: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
+	24, // 45: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
+	29, // 46: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
+	24, // 47: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
+	6,  // 48: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
+	20, // 49: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
+	24, // 50: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
+	7,  // 51: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
+	24, // 52: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
+	24, // 53: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	54, // [54:54] is the sub-list for method output_type
+	54, // [54:54] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_views_proto_init() }

@@ -1924,6 +1924,7 @@ type Update struct {
 	LastUp        *Time                  `protobuf:"bytes,11,opt,name=last_up,json=lastUp,proto3" json:"last_up,omitempty"`
 	Waiting       int64                  `protobuf:"varint,12,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	Resumes       uint64                 `protobuf:"varint,13,opt,name=resumes,proto3" json:"resumes,omitempty"`
+	NotUpdated    int64                  `protobuf:"varint,14,opt,name=not_updated,json=notUpdated,proto3" json:"not_updated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2045,6 +2046,13 @@ func (x *Update) GetWaiting() int64 {
 func (x *Update) GetResumes() uint64 {
 	if x != nil {
 		return x.Resumes
+	}
+	return 0
+}
+
+func (x *Update) GetNotUpdated() int64 {
+	if x != nil {
+		return x.NotUpdated
 	}
 	return 0
 }
@@ -3422,7 +3430,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\fmax_delay_ns\x18\x03 \x01(\x03R\n" +
 	"maxDelayNs\x12\x1a\n" +
 	"\battempts\x18\x04 \x01(\x03R\battempts\x12\x1b\n" +
-	"\twindow_ns\x18\x05 \x01(\x03R\bwindowNs\"\xf6\x02\n" +
+	"\twindow_ns\x18\x05 \x01(\x03R\bwindowNs\"\x97\x03\n" +
 	"\x06Update\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x0e\n" +
@@ -3437,7 +3445,9 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	" \x01(\x03R\bfailures\x12*\n" +
 	"\alast_up\x18\v \x01(\v2\x11.setpoint.v1.TimeR\x06lastUp\x12\x18\n" +
 	"\awaiting\x18\f \x01(\x03R\awaiting\x12\x18\n" +
-	"\aresumes\x18\r \x01(\x04R\aresumes\"\xc1\x05\n" +
+	"\aresumes\x18\r \x01(\x04R\aresumes\x12\x1f\n" +
+	"\vnot_updated\x18\x0e \x01(\x03R\n" +
+	"notUpdated\"\xc1\x05\n" +
 	"\x04Slot\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1f\n" +

@@ -160,8 +160,8 @@ type ApiServiceClient interface {
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// Role: reader.
 	GetNode(context.Context, *connect.Request[v1.GetNodeRequest]) (*connect.Response[v1.NodeResponse], error)
-	// Activates, pauses or drains a node. Role: operator.
-	SetAvailability(context.Context, *connect.Request[v1.SetAvailabilityRequest]) (*connect.Response[v1.NodeResponse], error)
+	// Activates, pauses or drains nodes: all at the same moment, or none. So nothing moves from one to another. Role: operator.
+	SetAvailability(context.Context, *connect.Request[v1.SetAvailabilityRequest]) (*connect.Response[v1.SetAvailabilityResponse], error)
 	// Sets and removes labels. Role: operator.
 	LabelNode(context.Context, *connect.Request[v1.LabelNodeRequest]) (*connect.Response[v1.NodeResponse], error)
 	// Declares that a node never comes back. Role: operator.
@@ -339,7 +339,7 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
-		setAvailability: connect.NewClient[v1.SetAvailabilityRequest, v1.NodeResponse](
+		setAvailability: connect.NewClient[v1.SetAvailabilityRequest, v1.SetAvailabilityResponse](
 			httpClient,
 			baseURL+ApiServiceSetAvailabilityProcedure,
 			connect.WithSchema(apiServiceMethods.ByName("SetAvailability")),
@@ -476,7 +476,7 @@ type apiServiceClient struct {
 	taskLogs         *connect.Client[v1.TaskLogsRequest, v1.TaskLogsResponse]
 	listNodes        *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
 	getNode          *connect.Client[v1.GetNodeRequest, v1.NodeResponse]
-	setAvailability  *connect.Client[v1.SetAvailabilityRequest, v1.NodeResponse]
+	setAvailability  *connect.Client[v1.SetAvailabilityRequest, v1.SetAvailabilityResponse]
 	labelNode        *connect.Client[v1.LabelNodeRequest, v1.NodeResponse]
 	decommissionNode *connect.Client[v1.DecommissionNodeRequest, v1.NodeResponse]
 	removeNode       *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
@@ -597,7 +597,7 @@ func (c *apiServiceClient) GetNode(ctx context.Context, req *connect.Request[v1.
 }
 
 // SetAvailability calls setpoint.api.v1.ApiService.SetAvailability.
-func (c *apiServiceClient) SetAvailability(ctx context.Context, req *connect.Request[v1.SetAvailabilityRequest]) (*connect.Response[v1.NodeResponse], error) {
+func (c *apiServiceClient) SetAvailability(ctx context.Context, req *connect.Request[v1.SetAvailabilityRequest]) (*connect.Response[v1.SetAvailabilityResponse], error) {
 	return c.setAvailability.CallUnary(ctx, req)
 }
 
@@ -728,8 +728,8 @@ type ApiServiceHandler interface {
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// Role: reader.
 	GetNode(context.Context, *connect.Request[v1.GetNodeRequest]) (*connect.Response[v1.NodeResponse], error)
-	// Activates, pauses or drains a node. Role: operator.
-	SetAvailability(context.Context, *connect.Request[v1.SetAvailabilityRequest]) (*connect.Response[v1.NodeResponse], error)
+	// Activates, pauses or drains nodes: all at the same moment, or none. So nothing moves from one to another. Role: operator.
+	SetAvailability(context.Context, *connect.Request[v1.SetAvailabilityRequest]) (*connect.Response[v1.SetAvailabilityResponse], error)
 	// Sets and removes labels. Role: operator.
 	LabelNode(context.Context, *connect.Request[v1.LabelNodeRequest]) (*connect.Response[v1.NodeResponse], error)
 	// Declares that a node never comes back. Role: operator.
@@ -1182,7 +1182,7 @@ func (UnimplementedApiServiceHandler) GetNode(context.Context, *connect.Request[
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.GetNode is not implemented"))
 }
 
-func (UnimplementedApiServiceHandler) SetAvailability(context.Context, *connect.Request[v1.SetAvailabilityRequest]) (*connect.Response[v1.NodeResponse], error) {
+func (UnimplementedApiServiceHandler) SetAvailability(context.Context, *connect.Request[v1.SetAvailabilityRequest]) (*connect.Response[v1.SetAvailabilityResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.SetAvailability is not implemented"))
 }
 
