@@ -17,16 +17,6 @@ func twelve() []bench.Node {
 	return nodes
 }
 
-// slotsOf returns the nodes for which a job has a slot, wanted or not.
-func slotsOf(c *bench.Cluster, job string) []string {
-	var out []string
-	for _, s := range c.Job(job).Slots {
-		out = append(out, s.Nodes...)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // A global job that only one node of twelve may run is complete with that one, from its plan to its update.
 func Test12AOneEligibleOfTwelve(t *testing.T) {
 	c := start(t, bench.Options{Nodes: twelve()})

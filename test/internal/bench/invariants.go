@@ -49,7 +49,7 @@ func (s *Sampler) sums(v view) {
 		if t.GetDead() || t.GetNodeId() == "" {
 			continue
 		}
-		reserved[t.GetNodeId()] += s.c.jobNamed(t.GetJob()).milliCPU()
+		reserved[t.GetNodeId()] += s.reservation(t.GetId(), t.GetJob())
 		for _, p := range t.GetPorts() {
 			key := fmt.Sprintf("port %d of %s", p.GetNumber(), t.GetNode())
 			if other := ports[key]; other != "" {
@@ -60,7 +60,7 @@ func (s *Sampler) sums(v view) {
 	}
 	for task, node := range s.alive(v) {
 		job, _, _ := strings.Cut(task, "/")
-		truly[node] += s.c.jobNamed(job).milliCPU()
+		truly[node] += s.reservation(task, job)
 	}
 	for _, n := range v.nodes {
 		capacity, used, free := n.GetCapacity().GetMilliCpu(), n.GetUsed().GetMilliCpu(), n.GetFree().GetMilliCpu()

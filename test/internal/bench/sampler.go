@@ -65,6 +65,8 @@ type Sampler struct {
 	stalls  map[string]stallSeen  // V4, by task and stall
 	down    map[string][]span     // V3, by node
 	memory  memory                // V6
+
+	reserved map[string]int64 // V2, milli-CPU by task
 }
 
 type difference struct {
@@ -119,7 +121,7 @@ func newSampler(c *Cluster) *Sampler {
 func newJudge(c *Cluster) *Sampler {
 	return &Sampler{
 		c: c, said: map[string]bool{}, differs: map[string]difference{}, still: map[string]stillness{}, stalls: map[string]stallSeen{},
-		down: map[string][]span{}, memory: newMemory(c.path("server.log")),
+		down: map[string][]span{}, memory: newMemory(c.path("server.log")), reserved: map[string]int64{},
 	}
 }
 
@@ -178,6 +180,7 @@ func (s *Sampler) look(ctx context.Context) (view, error) {
 	v.seen = time.Now()
 	v.tasks = tasks
 	v.same = !slices.ContainsFunc(revisions, func(r uint64) bool { return r != nodes.Msg.GetRevision() })
+	s.lookForReservations(ctx, v.tasks)
 	v.lives = s.c.Lives("")
 	v.procs = s.c.Processes()
 	v.starts = s.c.Attempts()
