@@ -37,7 +37,10 @@ type Config struct {
 	// Capacity replaces what is found: cpu and memory that are not zero, and all units.
 	Capacity cluster.Resources
 	Drivers  []driver.Driver
-	Log      hclog.Logger
+	// Attributes of the node, which go before those that are found; AttributesDir has scripts that find more (machine.Scripts).
+	Attributes    map[string]string
+	AttributesDir string
+	Log           hclog.Logger
 	// StopTasksOnExit is asked when Run's context ends: if it reports true, all tasks are stopped, and that is reported. Otherwise, and if it is nil, they run
 	// on, and the next agent finds them.
 	StopTasksOnExit func() bool
@@ -52,6 +55,10 @@ type Agent struct {
 	holder *pki.Holder
 	file   *state.File
 	set    *worker.Set
+
+	// Owner: whoever describes the machine, which are the join and then one session after the other.
+	scripts    *machine.Scripts
+	complained string // what was in the way of the last description
 }
 
 // LeftError ends an agent whose node the server does not want any more.
@@ -85,7 +92,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Agent{cfg: cfg, holder: pki.NewHolder(nil)}, nil
+	return &Agent{cfg: cfg, holder: pki.NewHolder(nil), scripts: machine.NewScripts(cfg.AttributesDir)}, nil
 }
 
 // Run joins the cluster if the agent has not yet, and then runs tasks until the context ends; that alone is no error. It returns a
@@ -188,8 +195,14 @@ func (a *Agent) talk(ctx context.Context) error {
 func (a *Agent) describe(ctx context.Context) cluster.NodeDescription {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	d, err := machine.Describe(ctx, machine.Options{Drivers: a.cfg.Drivers, Capacity: a.cfg.Capacity, Version: a.cfg.Version})
-	if err != nil {
+	d, err := machine.Describe(ctx, machine.Options{
+		Drivers: a.cfg.Drivers, Capacity: a.cfg.Capacity, Version: a.cfg.Version, Attributes: a.cfg.Attributes, Scripts: a.scripts,
+	})
+	switch {
+	case err == nil:
+		a.complained = ""
+	case err.Error() != a.complained: // it is said once
+		a.complained = err.Error()
 		a.cfg.Log.Warn("machine described in part", "error", err)
 	}
 	return d

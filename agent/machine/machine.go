@@ -23,6 +23,9 @@ type Options struct {
 	Capacity cluster.Resources // what is not zero goes before what is found
 	Version  string            // of the agent
 	Root     string            // where /proc and /etc are; empty: /
+
+	Attributes map[string]string // go before what is found
+	Scripts    *Scripts          // find further attributes; nil: there are none
 }
 
 // Describe looks at the machine. A driver that cannot run anything now is left out, and is in the error, beside a description that is whole
@@ -62,6 +65,10 @@ func Describe(ctx context.Context, opts Options) (cluster.NodeDescription, error
 		d.Drivers = append(d.Drivers, r.Name())
 		maps.Copy(d.Attributes, found.Attributes)
 	}
+	said, err := opts.Scripts.Run(ctx)
+	note("attributes", err)
+	maps.Copy(d.Attributes, said)
+	maps.Copy(d.Attributes, opts.Attributes)
 	slices.Sort(d.Drivers)
 	return d, errors.Join(problems...)
 }

@@ -35,6 +35,8 @@ type agentFlags struct {
 	tokenFile string
 	name      string
 	labels    []string
+	attribute []string
+	scripts   string
 	drivers   []string
 	cpu       float64
 	memory    string
@@ -66,6 +68,8 @@ said at the last start. When an agent ends its tasks run on, and the next one fi
 	flags.StringVar(&f.tokenFile, "token-file", "", "a `file` with the join token, in place of --join")
 	flags.StringVar(&f.name, "name", "", "the node's name (default: the host's)")
 	flags.StringArrayVar(&f.labels, "label", nil, "a label `KEY=VALUE` that the node joins with; may be repeated")
+	flags.StringArrayVar(&f.attribute, "attribute", nil, "an attribute `KEY=VALUE` of the node, before what is found; may be repeated")
+	flags.StringVar(&f.scripts, "attributes-dir", "", "a `directory` of executables that print further attributes, KEY=VALUE a line")
 	flags.StringSliceVar(&f.drivers, "driver", nil, "what the node can run: process, sim (default: process)")
 	flags.Float64Var(&f.cpu, "cpu", 0, "cores that the node has to give (default: all)")
 	flags.StringVar(&f.memory, "memory", "", "memory that the node has to give, such as 8GiB (default: all)")
@@ -120,26 +124,41 @@ func (f *agentFlags) apply(cfg *config.Agent) error {
 	for _, set := range []struct {
 		to    *string
 		value string
-	}{{&cfg.Server, f.server}, {&cfg.TokenFile, f.tokenFile}, {&cfg.Name, f.name}} {
+	}{{&cfg.Server, f.server}, {&cfg.TokenFile, f.tokenFile}, {&cfg.Name, f.name}, {&cfg.AttributesDir, f.scripts}} {
 		if set.value != "" {
 			*set.to = set.value
 		}
 	}
-	labels := map[string]string{}
-	for _, label := range f.labels {
-		key, value, found := strings.Cut(label, "=")
-		if err := errors.Join(cluster.ValidateLabelKey(key), cluster.ValidateLabelValue(value)); err != nil || !found {
-			return refuse("Write --label KEY=VALUE.", "bad label %q", label)
+	for _, set := range []struct {
+		flag  string
+		to    *map[string]string
+		pairs []string
+	}{{"--label", &cfg.Labels, f.labels}, {"--attribute", &cfg.Attributes, f.attribute}} {
+		given, err := keyed(set.flag, set.pairs)
+		if err != nil {
+			return err
 		}
-		labels[key] = value
-	}
-	if len(labels) > 0 {
-		cfg.Labels = labels
+		if len(given) > 0 {
+			*set.to = given
+		}
 	}
 	if len(f.drivers) > 0 {
 		cfg.Drivers = f.drivers
 	}
 	return f.capacity(&cfg.Capacity)
+}
+
+// keyed reads pairs KEY=VALUE of a flag.
+func keyed(flag string, pairs []string) (map[string]string, error) {
+	out := make(map[string]string, len(pairs))
+	for _, pair := range pairs {
+		key, value, found := strings.Cut(pair, "=")
+		if err := errors.Join(cluster.ValidateLabelKey(key), cluster.ValidateLabelValue(value)); err != nil || !found {
+			return nil, refuse("Write "+flag+" KEY=VALUE.", "bad %s %q", flag, pair)
+		}
+		out[key] = value
+	}
+	return out, nil
 }
 
 func (f *agentFlags) capacity(to *cluster.Resources) error {
@@ -197,7 +216,7 @@ func (a *app) runAgent(ctx context.Context, cfg *config.Agent, token string) err
 	}()
 	ag, err := agent.New(agent.Config{
 		DataDir: cfg.DataDir, Server: cfg.Server, Token: token, Name: cfg.Name, Labels: cfg.Labels, Capacity: cfg.Capacity, Drivers: drivers, Log: log,
-		StopTasksOnExit: stopTasks.Load, Version: version,
+		Attributes: cfg.Attributes, AttributesDir: cfg.AttributesDir, StopTasksOnExit: stopTasks.Load, Version: version,
 	})
 	if err != nil {
 		return err
@@ -216,6 +235,9 @@ type agentSettings struct {
 	Drivers  []string          `json:"drivers"`
 	Capacity cluster.Resources `json:"capacity"`
 	TaskLogs config.TaskLogs   `json:"task_logs"`
+
+	Attributes    map[string]string `json:"attributes,omitempty"`
+	AttributesDir string            `json:"attributes_dir,omitempty"`
 }
 
 // remember puts what was said at the last start into the configuration.
@@ -233,6 +255,7 @@ func remember(cfg *config.Agent) error {
 		return fmt.Errorf("read what was said at the last start: %w; without %s it has to be said again", err, path)
 	}
 	cfg.Server, cfg.Drivers, cfg.Capacity, cfg.TaskLogs = said.Server, said.Drivers, said.Capacity, said.TaskLogs
+	cfg.Attributes, cfg.AttributesDir = said.Attributes, said.AttributesDir
 	return nil
 }
 
@@ -248,7 +271,9 @@ func noteAgent(cfg *config.Agent) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(agentSettings{Server: cfg.Server, Drivers: cfg.Drivers, Capacity: cfg.Capacity, TaskLogs: cfg.TaskLogs}, "", "  ")
+	text, err := json.MarshalIndent(agentSettings{
+		Server: cfg.Server, Drivers: cfg.Drivers, Capacity: cfg.Capacity, TaskLogs: cfg.TaskLogs, Attributes: cfg.Attributes, AttributesDir: cfg.AttributesDir,
+	}, "", "  ")
 	if err != nil {
 		return err
 	}

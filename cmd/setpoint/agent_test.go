@@ -17,7 +17,7 @@ func TestAgentFlags(t *testing.T) {
 	dir := t.TempDir()
 	a := &app{errOut: new(strings.Builder), env: func(string) string { return "" }, dataDir: dir}
 	cfg, err := a.agentConfig(&agentFlags{
-		join: "SPJT-1-a-b@server:7480", name: "n4", labels: []string{"disk=ssd", "note=a=b"}, drivers: []string{"process", "sim"},
+		join: "SPJT-1-a-b@server:7480", name: "n4", labels: []string{"disk=ssd", "note=a=b"}, attribute: []string{"rack=r1"}, scripts: "/etc/a.d", drivers: []string{"process", "sim"},
 		cpu: 2.5, memory: "1.5GiB", units: map[string]int64{"gpu": 2},
 	})
 	if err != nil {
@@ -26,6 +26,7 @@ func TestAgentFlags(t *testing.T) {
 	want := config.DefaultAgent()
 	want.DataDir, want.Server, want.Name, want.Drivers = dir, "server:7480", "n4", []string{"process", "sim"}
 	want.Labels = map[string]string{"disk": "ssd", "note": "a=b"}
+	want.Attributes, want.AttributesDir = map[string]string{"rack": "r1"}, "/etc/a.d"
 	want.Capacity = cluster.Resources{MilliCPU: 2500, Memory: 3 << 29, Units: map[string]int64{"gpu": 2}}
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got  %+v\nwant %+v", cfg, want)
@@ -39,7 +40,8 @@ func TestAgentFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Server != "server:7480" || again.Capacity.MilliCPU != 4000 || again.Capacity.Memory != 3<<29 || !reflect.DeepEqual(again.Drivers, want.Drivers) {
+	if again.Server != "server:7480" || again.Capacity.MilliCPU != 4000 || again.Capacity.Memory != 3<<29 || !reflect.DeepEqual(again.Drivers, want.Drivers) ||
+		!reflect.DeepEqual(again.Attributes, want.Attributes) || again.AttributesDir != want.AttributesDir {
 		t.Errorf("at a later start: %+v", again)
 	}
 	if r, err := devcluster.Read(dir); err != nil || r.PID != os.Getpid() || !r.Alive() {
@@ -64,8 +66,9 @@ func TestAgentFlagsThatAreWrong(t *testing.T) {
 	}{
 		{[]string{}, exitRefused, []string{"neither a server nor a token", "setpoint token create"}},
 		{[]string{"--join", "token"}, exitRefused, []string{"--join has no server", "TOKEN@HOST:PORT"}},
-		{[]string{join, "--label", "disk"}, exitRefused, []string{`bad label "disk"`}},
-		{[]string{join, "--label", "=x"}, exitRefused, []string{"bad label"}},
+		{[]string{join, "--label", "disk"}, exitRefused, []string{`bad --label "disk"`}},
+		{[]string{join, "--label", "=x"}, exitRefused, []string{"bad --label", "--label KEY=VALUE"}},
+		{[]string{join, "--attribute", "rack"}, exitRefused, []string{`bad --attribute "rack"`, "--attribute KEY=VALUE"}},
 		{[]string{join, "--cpu", "-1"}, exitRefused, []string{"bad --cpu"}},
 		{[]string{join, "--memory", "much"}, exitRefused, []string{`bad --memory "much"`, "8GiB"}},
 		{[]string{join, "--unit", "cpu=1"}, exitRefused, []string{"bad --unit cpu=1"}},

@@ -135,10 +135,12 @@ type Agent struct {
 	Name       string            // of the node; default: the machine's host name
 	DataDir    string            // default /var/lib/setpoint-agent
 	Labels     map[string]string // of the node when it joins; later they are the operator's
-	Attributes map[string]string // besides those that the agent finds
-	Drivers    []string          // offered; default: process
-	Capacity   cluster.Resources // instead of what the agent finds: cpu and memory if not 0, and named units
-	TaskLogs   TaskLogs
+	Attributes map[string]string // of the node; they go before those that the agent finds
+
+	AttributesDir string            // of scripts that find further attributes; "": none
+	Drivers       []string          // offered; default: process
+	Capacity      cluster.Resources // instead of what the agent finds: cpu and memory if not 0, and named units
+	TaskLogs      TaskLogs
 }
 
 // TaskLogs bounds the output that is kept of one task's stream.

@@ -135,7 +135,9 @@ func (r *reader) agent(b hcltext.Block) {
 			"data_dir":   hcltext.Set(path, &a.DataDir),
 			"labels":     hcltext.Set(hcltext.StringMap, &a.Labels),
 			"attributes": hcltext.Set(hcltext.StringMap, &a.Attributes),
-			"drivers":    hcltext.Set(hcltext.Strings, &a.Drivers),
+
+			"attributes_dir": hcltext.Set(path, &a.AttributesDir),
+			"drivers":        hcltext.Set(hcltext.Strings, &a.Drivers),
 		},
 		Blocks: blocks{
 			"capacity": r.section(attributes{

@@ -73,6 +73,7 @@ agent {
   data_dir   = "../agent"
   labels     = { disk = "ssd" }
   attributes = { rack = "r1" }
+  attributes_dir = "attributes.d"
   drivers    = ["sim"]
   capacity {
     cpu    = 0.5
