@@ -128,7 +128,7 @@ func (s *server) commit(revision cluster.Revision, name string) {
 
 // watcher reads a watch.
 type watcher struct {
-	t      *testing.T
+	t      testing.TB
 	stream *connect.ServerStreamForClient[apiv1.WatchEventsResponse]
 	seen   []uint64 // revisions of events
 }

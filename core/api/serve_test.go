@@ -126,7 +126,7 @@ func (f *fakeTokens) Revoke(_ context.Context, hash pki.TokenHash) error {
 
 // server is an API behind TLS.
 type server struct {
-	t         *testing.T
+	t         testing.TB
 	engine    *fakeEngine
 	plugins   *fakePlugins
 	logs      *fakeLogs
@@ -136,7 +136,7 @@ type server struct {
 	addr      string
 }
 
-func serve(t *testing.T, change func(*api.Options)) *server {
+func serve(t testing.TB, change func(*api.Options)) *server {
 	t.Helper()
 	authority, err := pki.NewAuthority("c1", time.Now())
 	if err != nil {
