@@ -62,7 +62,7 @@ var coreCodes = map[cluster.Code]bool{
 	cluster.CodeNoNodes: true, cluster.CodeNodePaused: true, cluster.CodeNodeDraining: true, cluster.CodeNodeSilent: true, cluster.CodeNodeDown: true,
 	cluster.CodeWaitingForBudget: true, cluster.CodeWaitingForReplacement: true, cluster.CodeWaitingForStop: true, cluster.CodeWaitingForAgent: true,
 	cluster.CodeWaitingForTurn: true, cluster.CodeUnhealthy: true, cluster.CodeRestartDelay: true, cluster.CodeRestartBudgetUsed: true, cluster.CodeUpdatePaused: true,
-	cluster.CodeAddressPoolExhausted: true,
+	cluster.CodeAddressPoolExhausted: true, cluster.CodePlacedRecently: true,
 }
 
 // qualified returns the code as it is shown: one of Setpoint's own as it is, any other with the plugin's name before it.

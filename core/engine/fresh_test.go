@@ -116,7 +116,7 @@ func TestAVerdictOlderThanTheNodeDoesNotEvict(t *testing.T) {
 	if !wanted(t, e, "web") {
 		t.Fatal("evicted by a verdict older than its node")
 	}
-	step(e, 8, verdicts(1, changed, allow(c, 3, 1)), applied(1, changed))
+	step(e, 4+5*time.Second, verdicts(1, changed, allow(c, 3, 1)), applied(1, changed)) // it has kept still for long enough
 	if wanted(t, e, "web") {
 		t.Error("not evicted by a verdict that counts")
 	}

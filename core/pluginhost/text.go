@@ -47,7 +47,7 @@ var commonCodes = map[cluster.Code]bool{
 	cluster.CodeNoNodes: true, cluster.CodeNodePaused: true, cluster.CodeNodeDraining: true, cluster.CodeNodeSilent: true, cluster.CodeNodeDown: true,
 	cluster.CodeWaitingForBudget: true, cluster.CodeWaitingForReplacement: true, cluster.CodeWaitingForStop: true, cluster.CodeWaitingForAgent: true,
 	cluster.CodeWaitingForTurn: true, cluster.CodeUnhealthy: true, cluster.CodeRestartDelay: true, cluster.CodeRestartBudgetUsed: true, cluster.CodeUpdatePaused: true,
-	cluster.CodeAddressPoolExhausted: true,
+	cluster.CodeAddressPoolExhausted: true, cluster.CodePlacedRecently: true,
 }
 
 // names are the two names of a plugin.

@@ -169,6 +169,7 @@ func TestExcludedSlotsLeaveByTheBudget(t *testing.T) {
 		w.Nodes = []cluster.NodeID{s.of(w.Key).Placement.Node}
 		s.verdicts[w.Nodes[0]] = reconcile.Verdict{Refused: true, Evicts: true, Detail: "class == x"}
 	}
+	s.pass(5 * time.Second) // they have kept still for long enough
 	left := 3
 	for range 3 {
 		s.decide()
@@ -196,6 +197,7 @@ func TestAnExcludedTaskStaysUnlessTheRefusalEvictsAndTheJobMoves(t *testing.T) {
 		node := s.of("1").Placement.Node
 		s.answer.Slots[0].Nodes = []cluster.NodeID{node}
 		s.verdicts[node] = reconcile.Verdict{Refused: true, Evicts: c.evicts}
+		s.pass(5 * time.Second) // it has kept still for long enough
 		s.decide()
 		s.want(c.want)
 		s.wantStall("1")

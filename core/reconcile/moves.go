@@ -129,7 +129,7 @@ func (d *decision) wish(s *slot, t *task) (move, cluster.Strength) {
 			})
 		}
 	}
-	if drifts(d, d.job, t) {
+	if drifts(d, d.job, t) && d.still(s, t) {
 		v := d.Verdict(d.job, t.Placement.Node)
 		best = cluster.Join(best, cluster.Transition{
 			Task: t.ID, To: cluster.DesiredShutdown, Strength: cluster.Voluntary, Cause: cluster.CauseDrift,
@@ -137,6 +137,36 @@ func (d *decision) wish(s *slot, t *task) (move, cluster.Strength) {
 		})
 	}
 	return move{slot: s, cause: best.Cause, deadline: deadline, reason: best.Reason, by: best.By, grace: best.Grace}, best.Strength
+}
+
+// stillness is for how long after a task of a slot was placed no drift moves the slot's tasks. A label that comes and goes, or a filter that cannot make up its
+// mind, would otherwise stop and start a task as often as that.
+const stillness = 5 * time.Second
+
+// still reports whether the slot has kept still for long enough that a drift may move its task; if not, it says so. A move that has begun goes on.
+func (d *decision) still(s *slot, t *task) bool {
+	if s.next != nil {
+		return true
+	}
+	var last cluster.Time
+	for _, x := range s.tasks {
+		if x.Placed() && (x.live() || !x.Desired.State.Wanted()) && last.Before(x.Placement.Since) {
+			last = x.Placement.Since
+		}
+	}
+	left := stillness - d.now.Sub(last)
+	if left <= 0 || last.IsZero() {
+		return true
+	}
+	d.wakeIn(left)
+	if t.live() {
+		d.stallSlot(s.ID(), cluster.Stall{
+			Code:    cluster.CodePlacedRecently,
+			Message: fmt.Sprintf("task %s is to move (node %s no longer meets %s), and keeps still for %s after a placement", t.ID, t.node.Spec.Name, d.Verdict(d.job, t.Placement.Node).Detail, stillness),
+			Clears:  fmt.Sprintf("%s have passed since a task of the slot was placed, or the node meets the requirement again", stillness),
+		})
+	}
+	return false
 }
 
 // budget is how many wanted slots may be down at a time, and how many are.

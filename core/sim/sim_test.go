@@ -143,6 +143,7 @@ func TestConstraintStallAndDrift(t *testing.T) {
 	if !w.RunUntil(3*time.Second, func() bool { return up(w, "db") == 1 }) {
 		t.Fatal("not up")
 	}
+	w.Run(5 * time.Second) // it has kept still for long enough
 	w.MustDo(engine.LabelNode{Node: "n3", Set: map[string]string{"disk": "ssd"}})
 	w.MustDo(engine.LabelNode{Node: "n2", Remove: []string{"disk"}})
 	n3 := w.State().NodeNamed("n3").ID

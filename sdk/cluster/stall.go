@@ -24,6 +24,7 @@ const (
 	CodeWaitingForStop        Code = "waiting_for_stop"
 	CodeWaitingForTurn        Code = "waiting_for_turn"
 	CodeWaitingForAgent       Code = "waiting_for_agent"
+	CodePlacedRecently        Code = "placed_recently"
 	CodeUnhealthy             Code = "unhealthy"
 	CodeRestartDelay          Code = "restart_delay"
 	CodeRestartBudgetUsed     Code = "restart_budget_used"

@@ -2,8 +2,8 @@ package scenarios
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,22 +150,96 @@ func moves(t *testing.T, c *bench.Cluster, node, label string) []string {
 	return said.Moves
 }
 
-// A label that comes and goes twice a second: when that ends everything settles, and meanwhile no task is worn out by it.
+// The label command says how many running tasks the edit will stop, and which, and so does its dry run, which changes nothing.
+func Test05DTheLabelCommandWarns(t *testing.T) {
+	c := start(t, bench.Options{Nodes: []bench.Node{bench.N("n1", "ssd=1"), bench.N("n2", "ssd=1")}})
+	c.RunJobsWait(20*time.Second,
+		bench.Job{Name: "web", Count: 6, Constraints: []string{"node.labels.ssd == 1"}},
+		bench.Job{Name: "g", Type: "global", Constraints: []string{"node.labels.ssd == 1"}},
+		bench.Job{Name: "other", Count: 2},
+		bench.Job{Name: "stays", Count: 2, Constraints: []string{"node.labels.ssd == 1"}, More: "  on_drift = \"keep\"\n"})
+	onNodes(c, "web", map[string]int{"n1": 3, "n2": 3})
+	want := []string{}
+	for _, task := range c.Running("") {
+		if task.Node == "n1" && (task.Job == "web" || task.Job == "g") {
+			want = append(want, task.ID)
+		}
+	}
+	slices.Sort(want)
+	if len(want) != 4 {
+		t.Fatalf("on n1 there are %v", want)
+	}
+
+	said := moves(t, c, "n1", "ssd-")
+	slices.Sort(said)
+	if !slices.Equal(said, want) {
+		t.Errorf("the dry run says that it moves %v, want %v", said, want)
+	}
+	if text := c.CLI("node", "label", "n1", "ssd-", "--dry-run").Stdout; !strings.Contains(text, "4 running tasks") {
+		t.Errorf("the dry run does not say how many: %s", text)
+	}
+	c.During(2*time.Second, "the dry run changes nothing", func() (bool, any) {
+		lives := c.Lives("")
+		return c.Node("n1").Labels["ssd"] == "1" && len(c.Alive("")) == len(lives), lives
+	})
+	if text := c.Must("node", "label", "n1", "ssd-").Stdout; !strings.Contains(text, "4 running tasks") || !containsAll(text, want) {
+		t.Errorf("the command does not say that it moves %v: %s", want, text)
+	}
+	c.Until(20*time.Second, "these four have stopped, and no other", func() (bool, any) {
+		var ended []string
+		for _, l := range c.Lives("") {
+			if !l.Ended.IsZero() {
+				ended = append(ended, l.Task)
+			}
+		}
+		slices.Sort(ended)
+		return slices.Equal(ended, want) && len(c.Running("web")) == 6, ended
+	})
+}
+
+// A label that comes and goes twice a second: each slot is stopped and started once in five seconds at the most, and when the label stays all is settled soon.
 func Test05EFlappingLabel(t *testing.T) {
 	c := start(t, bench.Options{Nodes: []bench.Node{bench.N("n1", "ssd=1"), bench.N("n2")}})
-	c.RunJobsWait(20*time.Second, bench.Job{Name: "web", Count: 2, Constraints: []string{"node.labels.ssd == 1"}, MaxUnavailable: "1"})
-	for range scaled(6, 20) {
-		c.Label("n1", "ssd-")
-		c.Pass(500 * time.Millisecond)
-		c.Label("n1", "ssd=1")
-		c.Pass(500 * time.Millisecond)
+	c.RunJobsWait(20*time.Second,
+		bench.Job{Name: "web", Count: 2, Constraints: []string{"node.labels.ssd == 1"}, MaxUnavailable: "1"},
+		bench.Job{Name: "g", Type: "global", Constraints: []string{"node.labels.ssd == 1"}})
+	c.Pass(bench.Soon) // what was placed just now keeps still anyway
+	began := time.Now()
+	for i := range scaled(20, 40) {
+		c.Pass(time.Until(began.Add(time.Duration(i) * 500 * time.Millisecond)))
+		c.Label("n1", []string{"ssd-", "ssd=1"}[i%2])
 	}
-	took := c.RunningCount(15*time.Second, "web", 2)
-	c.NoStall(time.Second, "web")
-	lives := c.Lives("web")
-	t.Logf("settled %s after the last change, %d starts in all", took.Round(time.Millisecond), len(lives))
-	c.During(3*time.Second, "it stays so", func() (bool, any) {
-		now := c.Lives("web")
-		return len(now) == len(lives), fmt.Sprint(now)
+	ended := time.Now()
+	c.Until(15*time.Second, "web and g run, and nothing is in the way of anything", func() (bool, any) {
+		stalls := c.Stalls("")
+		return len(c.Running("web")) == 2 && len(c.Running("g")) == 1 && len(stalls) == 0, stalls
 	})
+	lives := c.Lives("")
+	t.Logf("settled %s after the last change, %d starts in all", time.Since(ended).Round(time.Millisecond), len(lives))
+	c.During(scaled(3*time.Second, 10*time.Second), "it stays so", func() (bool, any) {
+		now := c.Lives("")
+		return len(now) == len(lives) && len(c.Alive("")) == 3, now
+	})
+	apart(t, c.Lives(""), bench.Soon-500*time.Millisecond)
+	if all := c.Lives("web"); len(all) < 4 {
+		t.Errorf("nothing was ever moved: %+v", all)
+	}
+}
+
+// apart checks that a slot's starts, and its orders to stop, are so far apart.
+func apart(t *testing.T, lives []bench.Life, least time.Duration) {
+	t.Helper()
+	before := map[string]bench.Life{}
+	for _, l := range lives {
+		slot := l.Job + "/" + l.Slot
+		if last, is := before[slot]; is {
+			if gap := l.Started.Sub(last.Started); gap < least {
+				t.Errorf("slot %s was started twice within %s: %+v, %+v", slot, gap, last, l)
+			}
+			if gap := l.StopAsked.Sub(last.StopAsked); !l.StopAsked.IsZero() && gap < least {
+				t.Errorf("slot %s was stopped twice within %s: %+v, %+v", slot, gap, last, l)
+			}
+		}
+		before[slot] = l
+	}
 }
