@@ -168,8 +168,12 @@ func (v *service) DecommissionNode(ctx context.Context, req *connect.Request[api
 
 // RemoveNode drops the record of a decommissioned node.
 func (v *service) RemoveNode(ctx context.Context, req *connect.Request[apiv1.RemoveNodeRequest]) (*connect.Response[apiv1.RemoveNodeResponse], error) {
-	if _, err := v.opts.Engine.Do(ctx, author(ctx), engine.RemoveNode{Node: req.Msg.GetNode()}); err != nil {
-		return nil, err
+	for more := true; more; {
+		r, err := do[engine.NodeResult](ctx, v.opts.Engine, engine.RemoveNode{Node: req.Msg.GetNode()})
+		if err != nil {
+			return nil, err
+		}
+		more = r.More
 	}
 	return connect.NewResponse(&apiv1.RemoveNodeResponse{}), nil
 }

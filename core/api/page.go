@@ -36,6 +36,9 @@ func newPage(size int32, token string) (page, error) {
 	return p, nil
 }
 
+// passed reports whether the row of that key was on a page before.
+func (p page) passed(key string) bool { return p.after != "" && key <= p.after }
+
 // row is one row of a list under the key by which the list is ordered. Keys are unique.
 type row[T any] struct {
 	key   string
@@ -44,7 +47,7 @@ type row[T any] struct {
 
 // cut returns the rows of the page, in order, and the token of the next page, "" if there is none. The rows may be in any order.
 func cut[T any](p page, rows []row[T]) (values []T, next string) {
-	rows = slices.DeleteFunc(rows, func(r row[T]) bool { return r.key <= p.after && p.after != "" })
+	rows = slices.DeleteFunc(rows, func(r row[T]) bool { return p.passed(r.key) })
 	slices.SortFunc(rows, func(a, b row[T]) int { return strings.Compare(a.key, b.key) })
 	if len(rows) > p.size {
 		rows = rows[:p.size]

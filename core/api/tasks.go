@@ -43,7 +43,13 @@ func (v *service) ListTasks(ctx context.Context, req *connect.Request[apiv1.List
 		}
 	}
 	var rows []row[*cluster.Task]
-	for t := range tasks {
+	for t := range tasks { // in the order of their ids
+		if len(rows) > p.size {
+			break
+		}
+		if p.passed(string(t.ID)) {
+			continue
+		}
 		if (m.GetAll() || !t.Dead()) && (node == "" || t.Placement.Node == node) {
 			rows = append(rows, row[*cluster.Task]{string(t.ID), t})
 		}

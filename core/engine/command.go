@@ -116,6 +116,7 @@ type JobResult struct {
 type NodeResult struct {
 	Node    *cluster.Node
 	Changed bool
+	More    bool // it is not done yet: there was more to write than one turn takes, and it has to be asked again
 }
 
 // InspectResult is what is reserved on every node, and the state in which it is.

@@ -222,7 +222,7 @@ func (e *Engine) removeJob(op RemoveJob) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.setStalls(e.jobStalls(j.Name), nil)
+	e.setStallsWithin(e.jobStalls(j.Name), nil, e.cfg.MaxChanges) // those that are left end with what is left of the job
 	e.apply(cluster.AuthorOperator, cluster.RemoveJob{Job: j.Name})
 	return JobResult{Job: j, Changed: true}, nil
 }

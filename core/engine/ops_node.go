@@ -144,6 +144,9 @@ func (e *Engine) removeNode(op RemoveNode) (any, error) {
 		}
 	}
 	for _, t := range slices.Collect(e.work.TasksOn(n.ID)) {
+		if len(e.touched) >= e.cfg.MaxChanges {
+			return NodeResult{Node: n, Changed: true, More: true}, nil
+		}
 		e.apply(cluster.AuthorReconcile, cluster.RemoveTask{Task: t.ID})
 	}
 	e.setStalls(e.work.StallsOf(cluster.Subject{Kind: cluster.SubjectNode, ID: string(n.ID)}), nil)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -134,4 +135,103 @@ func TestBatchesAreWeighed(t *testing.T) {
 	send(3000, AgentsHeard{})
 	take(2048)
 	take(952)
+}
+
+// What tens of thousands of slots wait for is said, and said no longer, over several turns as well; and so do their records leave.
+func TestTurnsAreBoundedWhenALargeJobWaits(t *testing.T) {
+	const slots = 12_000
+	const limit = 10_000
+	e, now := New(Config{}, NewState("test"), cluster.Time{}), cluster.Time{}
+	large := about
+	large.Capacity = cluster.Resources{MilliCPU: 1e9, Memory: 1 << 50}
+	for _, id := range []cluster.NodeID{"n1", "n2"} {
+		largest(t, e, &now, JoinNode{ID: id, Name: string(id), Description: large})
+		now = now.Add(time.Millisecond)
+		e.Publish(e.Step([]Input{AgentUp{Node: id, Session: 1, Description: large}, AgentReports{Node: id, Session: 1, Full: true, Last: true}}, now).Turn)
+	}
+	spec := cluster.JobSpec{Name: "big", Task: cluster.TaskSpec{Command: []string{"x"}, Driver: "sim"}, Count: slots}.WithDefaults()
+	spec.Restart.Attempts, spec.Restart.Window = 1, 0
+	spec.Restart.Delay, spec.Restart.MaxDelay = 0, 0
+	largest(t, e, &now, RunJob{Spec: spec})
+
+	check := func(what string, n, stalls, tasks int) {
+		t.Helper()
+		said, left := 0, 0
+		for range e.View().Stalls() {
+			said++
+		}
+		for range e.View().TasksOf("big") {
+			left++
+		}
+		if n > limit || said != stalls || left != tasks {
+			t.Errorf("%s: at most %d records a turn, %d stalls and %d tasks; want at most %d, %d and %d", what, n, said, left, limit, stalls, tasks)
+		}
+	}
+	observe := func(s cluster.ObservedState) int {
+		t.Helper()
+		var in []Input
+		for task := range e.View().TasksOf("big") {
+			if !task.Dead() {
+				in = append(in, AgentReports{Node: task.Placement.Node, Session: 1, Tasks: []TaskReport{{Task: task.ID, State: s, Healthy: s == cluster.Running}}})
+			}
+		}
+		most := 0
+		for ; len(in) > 0; in = in[min(len(in), batchLimit):] {
+			now = now.Add(time.Millisecond)
+			out := e.Step(in[:min(len(in), batchLimit)], now)
+			puts, deletes := e.Records(out.Turn)
+			most = max(most, len(puts)+len(deletes))
+			e.Publish(out.Turn)
+		}
+		return max(most, largest(t, e, &now))
+	}
+	check("all run", observe(cluster.Running), 0, slots)
+	observe(cluster.Failed)
+	check("all have failed twice", observe(cluster.Failed), slots, 2*slots)
+	check("all are told to run again", largest(t, e, &now, RestartJob{Job: "big"}), 0, 3*slots)
+	observe(cluster.Failed)
+	check("all have failed four times", observe(cluster.Failed), slots, 4*slots)
+
+	spec.HistoryLimit = 1
+	check("history is cut", largest(t, e, &now, RunJob{Spec: spec}), slots, slots)
+	check("the job is removed", largest(t, e, &now, RemoveJob{Job: "big"}), 0, 0)
+}
+
+// However many records name a node, it is removed over several turns.
+func TestRemovingANodeIsBounded(t *testing.T) {
+	e, now := New(Config{MaxChanges: 10}, NewState("test"), cluster.Time{}), cluster.Time{}
+	join(e, 1, "n1")
+	at := obey(t, e, 2)
+	for i := range 30 {
+		step(e, at, run(fmt.Sprintf("j%d", i), func(s *cluster.JobSpec) {
+			s.Restart.Condition, s.Task.Resources.MilliCPU = cluster.RestartNone, 10
+		}))
+		at = obey(t, e, at)
+	}
+	for task := range e.View().Tasks() {
+		at++
+		step(e, at, AgentReports{Node: "n1", Session: 1, Tasks: []TaskReport{{Task: task.ID, State: cluster.Failed}}})
+	}
+	at = obey(t, e, at)
+	step(e, at, command{op: Decommission{Node: "n1", Force: true}})
+	now.Engine = at
+	rounds := 0
+	for more := true; more; rounds++ {
+		now = now.Add(time.Millisecond)
+		out := e.Step([]Input{command{op: RemoveNode{Node: "n1"}}}, now)
+		puts, deletes := e.Records(out.Turn)
+		e.Publish(out.Turn)
+		r, ok := out.Replies[0].value.(NodeResult)
+		if !ok || out.Replies[0].err != nil || len(puts)+len(deletes) > 40 {
+			t.Fatalf("%d records, and %v", len(puts)+len(deletes), out.Replies[0].err)
+		}
+		more = r.More
+	}
+	left := 0
+	for range e.View().Tasks() {
+		left++
+	}
+	if left != 0 || e.View().Node("n1") != nil || rounds < 3 {
+		t.Errorf("after %d turns %d tasks are left, and node %v", rounds, left, e.View().Node("n1"))
+	}
 }

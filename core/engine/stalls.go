@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -9,20 +10,37 @@ import (
 // setStalls replaces what was said about something by what is said now. What is the same is not written; what goes on keeps the time at which it began, and
 // the time of its last change unless code or counts are others.
 func (e *Engine) setStalls(before []*cluster.Stall, now []cluster.Stall) {
+	e.setStallsWithin(before, now, math.MaxInt)
+}
+
+// setStallsWithin is setStalls until the turn has touched that many records. It reports whether it came to the end: what is not said or ended yet follows when
+// it is called again with the same.
+func (e *Engine) setStallsWithin(before []*cluster.Stall, now []cluster.Stall, most int) (all bool) {
 	keep := make(map[string]bool, len(now))
-	for _, s := range now {
-		key := s.Key()
-		if keep[key] {
-			continue
-		}
-		keep[key] = true
-		e.putStall(s)
+	for i := range now {
+		keep[now[i].Key()] = true
 	}
 	for _, s := range before {
-		if key := s.Key(); !keep[key] {
+		switch key := s.Key(); {
+		case keep[key]:
+		case len(e.touched) >= most:
+			return false
+		default:
 			e.apply(cluster.AuthorEngine, cluster.RemoveStall{Key: key})
 		}
 	}
+	for _, s := range now {
+		key := s.Key()
+		if !keep[key] {
+			continue // said before
+		}
+		delete(keep, key)
+		if len(e.touched) >= most {
+			return false
+		}
+		e.putStall(s)
+	}
+	return true
 }
 
 func (e *Engine) putStall(s cluster.Stall) {

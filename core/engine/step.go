@@ -177,7 +177,9 @@ func (e *Engine) reconcile(now cluster.Time) time.Duration {
 		r := reconcile.Job(view{e.work, e}, name, now, e.rev)
 		delete(e.dirtyJobs, name)
 		e.applyAll(cluster.AuthorReconcile, r.Changes)
-		e.setStalls(e.jobStalls(name), r.Stalls)
+		if !e.setStallsWithin(e.jobStalls(name), r.Stalls, 2*e.cfg.MaxChanges) {
+			e.dirtyJobs[name] = true // the next turn says the rest
+		}
 		delete(e.wakes, name)
 		delete(e.noRoom, name)
 		if r.NoRoom {

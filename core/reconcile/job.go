@@ -221,16 +221,19 @@ func (d *decision) cutHistory(s *slot) {
 	if !s.hasLive() && s.made == "" {
 		needed, last = lastGone(s), newest(s)
 	}
-	if len(d.Changes) >= 2*maxChanges {
-		return // some later decision does
-	}
 	dead := 0
 	for i := len(s.tasks) - 1; i >= 0; i-- {
 		t := s.tasks[i]
 		if !t.dead || t.cut {
 			continue
 		}
-		if dead++; t != needed && t != last && dead > d.spec.HistoryLimit || t.Desired.State == cluster.DesiredRemove {
+		dead++
+		switch {
+		case (t == needed || t == last || dead <= d.spec.HistoryLimit) && t.Desired.State != cluster.DesiredRemove:
+		case len(d.Changes) >= 2*maxChanges:
+			d.wakeIn(1) // the next turn goes on
+			return
+		default:
 			d.add(cluster.RemoveTask{Task: t.ID})
 		}
 	}

@@ -28,7 +28,7 @@ func (d *decision) move(wishes []move, u *cluster.Update) {
 		return cmp.Or(cmp.Compare(a.cause, b.cause), cmp.Compare(orNever(a.deadline), orNever(b.deadline)),
 			cmp.Compare(a.slot.keep.CreatedRev, b.slot.keep.CreatedRev))
 	})
-	b := d.budget()
+	b := d.budget(u)
 	seen := make(map[*slot]bool, len(wishes))
 	var waiting []move
 	for _, m := range wishes {
@@ -176,7 +176,7 @@ type budget struct {
 	notUpUpdate   int // for updates: without slots that were not up before it and have not been up since
 }
 
-func (d *decision) budget() budget {
+func (d *decision) budget(u *cluster.Update) budget {
 	var b budget
 	for _, s := range d.slots {
 		if s.Slot == nil {
@@ -200,7 +200,7 @@ func (d *decision) budget() budget {
 			continue
 		}
 		b.notUp++
-		if s.EverUp || s.MovedBy == cluster.MovedByUpdate {
+		if s.FellIn(u, d.now) || s.MovedBy == cluster.MovedByUpdate {
 			b.notUpUpdate++
 		}
 	}

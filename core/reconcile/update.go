@@ -43,14 +43,10 @@ func (d *decision) beginUpdate() cluster.Update {
 	return u
 }
 
-// carryOver prepares the slots for a new update: those that are not up do not count against it until they have been up once, and those that already moved to
-// the content that it wants are its own.
+// carryOver prepares the slots for a new update: those that already moved to the content that it wants are its own.
 func (d *decision) carryOver() {
 	c := &d.job.Control
 	for _, s := range d.slots {
-		if !s.up {
-			s.EverUp = false
-		}
 		if s.SpecVersion == c.SpecVersion && s.holdsPlace() {
 			s.MovedIn, s.Counted = c.Version, false
 		}

@@ -230,7 +230,7 @@ func (w *World) checkBudget(t engine.Turn, job string) {
 			up = up || x.Up(n)
 			forced = forced || n != nil && n.Spec.Availability == cluster.Drain && n.Spec.DrainDeadline > 0 && w.now.Sub(n.Spec.DrainSince) >= n.Spec.DrainDeadline
 		}
-		if !up && (s.EverUp || s.MovedBy == cluster.MovedByUpdate) {
+		if !up && (s.FellIn(&j.Update, t.State.Now) || s.MovedBy == cluster.MovedByUpdate) {
 			down++
 		}
 	}

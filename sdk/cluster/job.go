@@ -340,7 +340,7 @@ type Slot struct {
 	NotUpSince Time   // zero while up
 	NotUpWhy   NotUpWhy
 	UpSince    Time   // zero while not up
-	EverUp     bool   // has been up once with Version
+	EverUp     bool   // has been up once
 	Done       bool   // needs no task any more: observed complete, or it ended and is not to be restarted
 	Failed     bool   // done, and its last task did not end well
 	Fresh      bool   // no task was made in it since it took Version: how earlier ones ended says nothing of the next
@@ -374,3 +374,13 @@ const (
 
 // ID returns JOB/KEY.
 func (s *Slot) ID() string { return s.Job + "/" + string(s.Key) }
+
+// FellIn reports whether a slot that is not up was up since the update began. One that fell before, or in the turn in which it began without being moved, counts
+// against it only once it has been up again.
+func (s *Slot) FellIn(u *Update, now Time) bool {
+	since := s.NotUpSince
+	if since.IsZero() { // nobody has noted it yet
+		since = now
+	}
+	return s.EverUp && (u.Started.Before(since) || u.Started.Engine == since.Engine && s.NotUpWhy == NotUpMoved)
+}
