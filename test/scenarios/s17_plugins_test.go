@@ -94,36 +94,70 @@ func pluginStalls(c *bench.Cluster) map[string][]bench.Stall {
 // A plugin that never answers for one job delays no other, neither commands nor the end of the server.
 func Test17AHangInOneCall(t *testing.T) {
 	c := start(t, bench.Options{Nodes: bench.Ns(3), Config: faulty(t, "", "-hang", "node.labels.hang")})
-	c.RunJobsWait(20*time.Second, bench.Job{Name: "web", Count: 6})
-	place := func(name string) time.Duration {
-		began := time.Now()
-		c.RunJobsWait(20*time.Second, bench.Job{Name: name, Constraints: []string{"node.labels.y != " + name}})
-		return time.Since(began)
-	}
-	place("warm")
-	undisturbed := max(place("before1"), place("before2"))
-	c.RunJobs(bench.Job{Name: "x", Constraints: []string{"node.labels.hang == yes"}})
-	stall := c.Stall(6*time.Second, "x", "plugin_timeout")
-	if text := stall.Message; !strings.Contains(text, "constraint") || !strings.Contains(text, "2s") {
-		t.Errorf("the stall of x: %+v", stall)
-	}
-	disturbed := min(place("after1"), place("after2"))
-	t.Logf("a job is placed within %s undisturbed, %s beside one that hangs", undisturbed, disturbed)
-	if disturbed > 2*undisturbed {
-		t.Errorf("a job is placed within %s, undisturbed %s", disturbed, undisturbed)
-	}
-	for _, args := range [][]string{{"job", "ls"}, {"job", "inspect", "x"}, {"stalls"}, {"plugin", "inspect", "constraint"}} {
-		if r := c.Must(args...); r.Took() > time.Second {
-			t.Errorf("%v took %s", args, r.Took())
+	round := 0
+	measure := func() map[string]time.Duration { // what is done at all times, and how long it takes
+		round++
+		took := func(do func()) time.Duration {
+			began := time.Now()
+			do()
+			return time.Since(began)
+		}
+		return map[string]time.Duration{
+			"place a job": took(func() {
+				c.RunJobsWait(20*time.Second, bench.Job{Name: fmt.Sprintf("j%d", round), Constraints: []string{fmt.Sprintf("node.labels.y != %d", round)}})
+			}),
+			"update web": took(func() { c.RunJobsWait(30*time.Second, webAt(round)) }),
+			"drain n3":   took(func() { c.DrainWait("n3", 20*time.Second); c.Activate("n3") }),
 		}
 	}
-	c.RunJobsWait(20*time.Second, bench.Job{Name: "web", Count: 8})
-	c.DrainWait("n3", 20*time.Second)
-	if took := c.StopServer(5 * time.Second); took > 5*time.Second {
-		t.Errorf("the server ended after %s", took)
+	c.RunJobsWait(20*time.Second, webAt(round))
+	var waiting []bench.Job
+	for i := range 10 {
+		waiting = append(waiting, bench.Job{Name: fmt.Sprintf("w%d", i), Constraints: []string{"node.labels.none == yes"}})
 	}
+	c.RunJobs(waiting...)
+	measure() // once for what is slow only at first
+	undisturbed := [2]map[string]time.Duration{measure(), measure()}
+	c.RunJobs(bench.Job{Name: "x", Constraints: []string{"node.labels.hang == yes"}})
+	hangs := func() {
+		t.Helper()
+		stall := c.Stall(10*time.Second, "x", "plugin_timeout")
+		if text := stall.Message; !strings.Contains(text, "constraint") || !strings.Contains(text, "2s") {
+			t.Errorf("the stall of x: %+v", stall)
+		}
+	}
+	hangs()
+	disturbed := [2]map[string]time.Duration{measure(), measure()}
+	for what := range undisturbed[0] {
+		before, after := max(undisturbed[0][what], undisturbed[1][what]), min(disturbed[0][what], disturbed[1][what])
+		t.Logf("to %s takes %s, and %s beside a job that hangs", what, before, after)
+		if after > 2*before {
+			t.Errorf("to %s takes %s, undisturbed %s", what, after, before)
+		}
+	}
+	task := c.Tasks("x")[0].ID
+	for _, args := range [][]string{
+		{"job", "ls"}, {"job", "inspect", "x"}, {"job", "why", "x"}, {"task", "ls"}, {"task", "why", task}, {"stalls"}, {"plugin", "inspect", "constraint"},
+	} {
+		took := c.CLI(args...).Took()
+		if took = min(took, c.CLI(args...).Took()); took > time.Second {
+			t.Errorf("%v took %s", args, took)
+		}
+	}
+	took := c.StopServer(5 * time.Second)
+	began := time.Now()
 	c.StartServer()
-	c.RunningCount(bench.Soon, "web", 8)
+	t.Logf("the server ended within %s, and was ready again within %s", took, time.Since(began))
+	c.RunningCount(bench.Soon, "web", 6)
+	hangs()
+}
+
+// webAt is the job web, in another version each time.
+func webAt(round int) bench.Job {
+	return bench.Job{
+		Name: "web", Count: 6, MoreTask: fmt.Sprintf("    env = { ROUND = \"%d\" }", round),
+		More: "  update {\n    parallelism = 3\n    monitor = \"500ms\"\n  }\n",
+	}
 }
 
 // What a plugin writes instead of a handshake, and how it ends, is told with its path and what to do; nothing of it is left.
