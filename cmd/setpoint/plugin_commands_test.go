@@ -17,13 +17,17 @@ import (
 // GetPlugin answers with a plugin whose executable was replaced on disk.
 func (f *fakeServer) GetPlugin(_ context.Context, req *connect.Request[apiv1.GetPluginRequest]) (*connect.Response[apiv1.GetPluginResponse], error) {
 	f.note(req.Msg)
+	attached := ""
+	if req.Msg.GetPlugin() == "borrowed" {
+		attached = "/tmp/sp/s"
+	}
 	ms := func(n int) *durationpb.Duration { return durationpb.New(time.Duration(n) * time.Millisecond) }
 	return connect.NewResponse(&apiv1.GetPluginResponse{
 		Plugin: &apiv1.Plugin{Name: "gpu", Version: "1.2", State: "running", Pid: 42, Restarts: 1, Interfaces: []string{"filter"}, Since: timestamppb.Now()},
 		Sdk:    "sdk 1", Protocol: 1, Path: "/opt/gpu", Args: []string{"-v"}, DigestRunning: "aaaa", DigestOnDisk: "bbbb", Timeout: ms(5000), OnFailure: "stall",
 		Classes: 3, Jobs: 1, MirrorRevision: 9, MirrorNodes: 2, Latency: &apiv1.PluginLatency{Samples: 5, P50: ms(1), P90: ms(2), P99: ms(3), Max: ms(4)},
 		LastError: "it exited", LastErrorAt: timestamppb.Now(), MemoryBytes: 64 << 20, Sandbox: []string{"descriptors", "no TCP"},
-		SandboxMissing: []string{"memory: no control group"},
+		SandboxMissing: []string{"memory: no control group"}, Attached: attached,
 	}), nil
 }
 
@@ -69,6 +73,12 @@ func TestPluginInspect(t *testing.T) {
 	}
 	if r.code != exitDone || r.errOut != "" {
 		t.Errorf("code %d, %s", r.code, r.errOut)
+	}
+	if strings.Contains(r.out, "attached") {
+		t.Errorf("it says of a plugin of the server's own:\n%s", r.out)
+	}
+	if r := f.run(t, "plugin", "inspect", "borrowed"); !strings.Contains(r.out, "attached     /tmp/sp/s: that process was started by somebody else") || strings.Contains(r.out, "is on disk") {
+		t.Errorf("it says of a plugin that is attached:\n%s", r.out)
 	}
 	var got map[string]any
 	if r := f.run(t, "plugin", "inspect", "gpu", "-o", "json"); json.Unmarshal([]byte(r.out), &got) != nil || got["digest_on_disk"] != "bbbb" || got["pid"] != 42.0 {

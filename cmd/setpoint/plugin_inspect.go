@@ -44,6 +44,9 @@ func writePlugin(w io.Writer, style console.Style, now time.Time, d *apiv1.GetPl
 	if p.GetPid() != 0 {
 		line("process", "%d, %s", p.GetPid(), console.Bytes(d.GetMemoryBytes()))
 	}
+	if d.GetAttached() != "" {
+		line("attached", "%s", style.Yellow(d.GetAttached()+": that process was started by somebody else, and serves until it ends; then the server's own does"))
+	}
 	line("executable", "%s", strings.Join(append([]string{d.GetPath()}, d.GetArgs()...), " "))
 	writeDigests(line, style, d)
 	line("answers", "within %s; when it cannot: %s", d.GetTimeout().AsDuration(), d.GetOnFailure())
@@ -69,6 +72,7 @@ func writePlugin(w io.Writer, style console.Style, now time.Time, d *apiv1.GetPl
 func writeDigests(line func(name, format string, args ...any), style console.Style, d *apiv1.GetPluginResponse) {
 	running, disk := d.GetDigestRunning(), d.GetDigestOnDisk()
 	switch {
+	case d.GetAttached() != "":
 	case d.GetOnDiskProblem() != "":
 		line("digest", "%s runs; %s", running, style.Red(d.GetOnDiskProblem()))
 	case running != "" && running != disk:

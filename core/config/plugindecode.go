@@ -6,13 +6,15 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/setpointd/setpoint/core/hcltext"
 	pluginv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/plugin/v1"
 )
 
 // DecodePluginConfig checks a plugin's config block, Plugin.Config, against the schema that the plugin described, and returns it as one JSON object: keys
-// sorted, defaults filled in, what is null left out, a repeated block as a list. The text is "" if the diagnostics have errors.
+// sorted, defaults filled in, what is null left out, a repeated block as a list. If the diagnostics have errors it is what could be read: settings and blocks in
+// which something is wrong are left out, so that the plugin can be asked about the others; "" if nothing could.
 func DecodePluginConfig(body hcl.Body, s *pluginv1.Schema) (string, hcl.Diagnostics) {
 	read, err := readSchema(s)
 	if err != nil {
@@ -21,7 +23,7 @@ func DecodePluginConfig(body hcl.Body, s *pluginv1.Schema) (string, hcl.Diagnost
 	value, diags := hcldec.Decode(body, read.spec(), nil)
 	if diags.HasErrors() {
 		hcltext.Sort(diags)
-		return "", diags
+		value = readable(value)
 	}
 	plain, err := hcltext.Plain(value)
 	if err == nil {
@@ -30,7 +32,24 @@ func DecodePluginConfig(body hcl.Body, s *pluginv1.Schema) (string, hcl.Diagnost
 			return text, diags
 		}
 	}
+	if diags.HasErrors() {
+		return "", diags
+	}
 	return "", append(diags, hcltext.Error(body.MissingItemRange(), "Settings cannot be passed on", capital(err.Error())+"."))
+}
+
+// readable is what of a block is known.
+func readable(block cty.Value) cty.Value {
+	if !block.IsKnown() || block.IsNull() || !block.Type().IsObjectType() {
+		return cty.EmptyObjectVal
+	}
+	out := map[string]cty.Value{}
+	for name, v := range block.AsValueMap() {
+		if v.IsWhollyKnown() {
+			out[name] = v
+		}
+	}
+	return cty.ObjectVal(out)
 }
 
 func withoutNulls(plain any) any {

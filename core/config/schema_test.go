@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -118,8 +119,8 @@ func TestDecodePluginConfigRefuses(t *testing.T) {
 }
 `)
 	text, diags := DecodePluginConfig(body, topology())
-	if text != "" {
-		t.Errorf("got %s", text)
+	if want := `{"cache":{},"key":"k","strict":false}`; text != want {
+		t.Errorf("of what is right it read %s, want %s", text, want)
 	}
 	var got []string
 	for _, d := range diags {
@@ -382,7 +383,7 @@ func FuzzLoad(f *testing.F) {
 		written(t, c, diags)
 		for _, p := range c.Plugins {
 			text, found := DecodePluginConfig(p.Config, topology())
-			if (text == "") != found.HasErrors() {
+			if text == "" && !found.HasErrors() || text != "" && !json.Valid([]byte(text)) {
 				t.Errorf("%q, %v", text, found)
 			}
 		}

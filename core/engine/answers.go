@@ -22,7 +22,7 @@ type jobAnswer struct {
 	failure *FailureAnswer
 }
 
-// server returns the plugin that serves a job type, or nil.
+// server returns the plugin that is asked about a job type, or nil: of several that serve it the first by name, whichever came first.
 func (e *Engine) server(jobType string) *pluginState {
 	for _, name := range e.pluginNames {
 		if p := e.plugins[name]; p.ever && slices.Contains(p.info.JobTypes, jobType) {

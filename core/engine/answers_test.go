@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,5 +221,37 @@ func TestSlotsDoNotMoveToWhoeverHasTheIndexNext(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Of two plugins that serve one type the first by name is asked, whichever came first, and the other says so as long as that lasts.
+func TestTwoPluginsServeOneType(t *testing.T) {
+	e, _ := typed(t)
+	codes := func(plugin string) []string {
+		var out []string
+		for _, s := range e.View().StallsOf(cluster.Subject{Kind: cluster.SubjectPlugin, ID: plugin}) {
+			out = append(out, string(s.Code)+": "+s.Message)
+		}
+		return out
+	}
+	out := step(e, 4, PluginUp{Name: "a", Session: 1, JobTypes: []string{"each", "other"}})
+	if len(out.Plugins) != 1 || out.Plugins[0].Plugin != "a" || len(out.Plugins[0].AddJobs) != 1 {
+		t.Errorf("told %+v, want a to be asked about the job", out.Plugins)
+	}
+	want := []string{"job_type_taken: it is not asked about jobs of type each: plugin a serves that too, and is asked because its name comes first"}
+	if got := codes("g"); !slices.Equal(got, want) {
+		t.Errorf("g says %q, want %q", got, want)
+	}
+	step(e, 5, PluginUp{Name: "z", Session: 1, JobTypes: []string{"each"}})
+	if got := codes("z"); !slices.Equal(got, want) {
+		t.Errorf("z says %q, want %q", got, want)
+	}
+	step(e, 6, PluginDown{Name: "a", Session: 1, Code: cluster.CodePluginUnavailable, Message: "gone"})
+	step(e, 7, PluginGone{Name: "a"})
+	if got := codes("g"); len(got) != 0 {
+		t.Errorf("g says %q when it is asked again", got)
+	}
+	if got := codes("z"); len(got) != 1 || !strings.Contains(got[0], "plugin g serves that too") {
+		t.Errorf("z says %q", got)
 	}
 }

@@ -107,7 +107,7 @@ func (e *Engine) pluginUp(in PluginUp) {
 			e.dirtyNodes[n.ID] = true
 		}
 	}
-	e.pluginStall(p)
+	e.claimsChanged()
 }
 
 // pluginsChanged registers every job anew, since who filters and who serves which job type changed.
@@ -158,6 +158,9 @@ func (e *Engine) pluginStall(p *pluginState) {
 	}
 	if p.up && p.trust == unconfirmed {
 		now = append(now, p.trustStall(subject))
+	}
+	if p.up {
+		now = append(now, e.claimStall(p, subject)...)
 	}
 	e.setStalls(e.work.StallsOf(subject), now)
 }

@@ -233,4 +233,5 @@ func (e *Engine) pluginGone(in PluginGone) {
 		delete(classes, p.name)
 	}
 	e.pluginsChanged()
+	e.claimsChanged()
 }

@@ -2,7 +2,9 @@ package pluginhost
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -95,33 +97,71 @@ func (v Validation) OK() bool { return v.Err == nil && len(errorsOf(v.Diagnostic
 func (h *Host) ValidateConfigs(ctx context.Context) []Validation {
 	all := h.all()
 	out := make([]Validation, len(all))
+	served := make(map[string][]int) // by job type
 	for i, s := range all {
-		out[i] = s.validate(ctx)
+		var types []string
+		out[i], types = s.validate(ctx)
+		for _, t := range types {
+			served[t] = append(served[t], i)
+		}
+	}
+	for _, t := range sortedKeys(served) {
+		warnTaken(t, served[t], out)
 	}
 	return out
 }
 
-func (s *supervisor) validate(ctx context.Context) Validation {
-	out := Validation{Plugin: s.name}
+// warnTaken warns of a job type that several plugins serve.
+func warnTaken(jobType string, by []int, out []Validation) {
+	first := slices.MinFunc(by, func(i, j int) int { return strings.Compare(out[i].Plugin, out[j].Plugin) })
+	for _, i := range by {
+		if i != first {
+			out[i].Diagnostics = append(out[i].Diagnostics, Diagnostic{
+				Warning: true, Summary: fmt.Sprintf("Job type %q is served twice", jobType),
+				Detail: fmt.Sprintf("Plugin %s serves it too, and is asked about such jobs because its name comes first.", out[first].Plugin),
+			})
+		}
+	}
+}
+
+// validate also returns the job types that the plugin serves.
+func (s *supervisor) validate(ctx context.Context) (out Validation, types []string) {
+	out.Plugin = s.name
 	i, err := start(ctx, s.cfg, s.settings())
 	if err != nil {
 		out.Err = err
-		return out
+		return out, nil
 	}
 	defer func() { _ = i.stop(ctx) }()
-	out.Version = i.about.version
+	out.Version, types = i.about.version, i.about.jobTypes
 	text, diags := i.config()
 	out.Diagnostics = diags
-	if len(errorsOf(diags)) > 0 {
-		return out
-	}
 	ctx, cancel := context.WithTimeout(ctx, i.plugin.StartTimeout)
 	defer cancel()
 	resp, err := i.client.Validate(ctx, &pluginv1.ValidateRequest{What: &pluginv1.ValidateRequest_ConfigJson{ConfigJson: text}}, limited())
 	if err != nil {
 		out.Err = i.why(callFailure("validate", err))
-		return out
+		return out, types
 	}
-	out.Diagnostics = append(out.Diagnostics, i.plugin.diagnosticsOf(resp.Diagnostics)...)
-	return out
+	said := i.plugin.diagnosticsOf(resp.Diagnostics)
+	if len(errorsOf(diags)) > 0 {
+		said = besides(said, text, diags)
+	}
+	out.Diagnostics = append(out.Diagnostics, said...)
+	return out, types
+}
+
+// besides returns what a plugin said of settings of which it was given only those that fit its schema: that something is missing, or wrong as a whole, may
+// come of what was left out.
+func besides(said []Diagnostic, given string, schema []Diagnostic) []Diagnostic {
+	var settings map[string]any
+	if err := json.Unmarshal([]byte(given), &settings); err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(said, func(d Diagnostic) bool {
+		if len(d.Path) == 0 || settings[d.Path[0].GetAttribute()] == nil {
+			return true
+		}
+		return d.Where != "" && slices.ContainsFunc(schema, func(s Diagnostic) bool { return s.Where == d.Where })
+	})
 }

@@ -52,8 +52,8 @@ type Plugin struct {
 	StartTimeout time.Duration // for each step of a start; 0: 10 s
 	FailureOpen  bool          // on_failure = "ignore": what the filter has not judged is allowed while it is away
 
-	// ConfigJSON decodes the plugin's block of the configuration by the schema that the plugin described. An error among the diagnostics refuses it. Nil: the
-	// block is empty.
+	// ConfigJSON decodes the plugin's block of the configuration by the schema that the plugin described. An error among the diagnostics refuses it, and the
+	// text then is what else could be read. Nil: the block is empty.
 	ConfigJSON func(schema *pluginv1.Schema) (json string, diags []Diagnostic)
 	// Locate returns where in the configuration a path of the plugin's block leads, such as "setpoint.hcl:12,5". Nil: nobody knows.
 	Locate func(path []*pluginv1.PathStep) string

@@ -347,13 +347,25 @@ func TestValidateConfigs(t *testing.T) {
 	good, bad, gone := played("pool"), played("pool"), played("crash")
 	bad.Name = "bad"
 	bad.ConfigJSON = func(*pluginv1.Schema) (string, []Diagnostic) { return `{"pools":["mars"]}`, nil }
-	h := New(Config{Launcher: newLauncher(t), Plugins: []Plugin{good, bad, gone}})
+	worse := played("pool") // something does not fit its schema besides
+	worse.Name = "worse"
+	worse.ConfigJSON = func(*pluginv1.Schema) (string, []Diagnostic) {
+		return `{"pools":["mars"]}`, []Diagnostic{{Summary: "Unsupported argument", Detail: "There is no pol."}}
+	}
+	h := New(Config{Launcher: newLauncher(t), Plugins: []Plugin{good, bad, gone, worse}})
 	out := h.ValidateConfigs(t.Context())
-	if len(out) != 3 || !out[0].OK() || out[0].Version != "1.2.3" {
+	if len(out) != 4 || !out[0].OK() || out[0].Version != "1.2.3" {
 		t.Fatalf("validations %+v", out)
 	}
-	if out[1].OK() || out[1].Err != nil || len(out[1].Diagnostics) != 1 || out[1].Diagnostics[0].String() != "pools[0]: Unknown pool: There is no pool on Mars." {
-		t.Errorf("bad: %+v", out[1])
+	const mars, taken = "pools[0]: Unknown pool: There is no pool on Mars.", `Job type "pools" is served twice: Plugin bad serves it too, and is asked about such jobs because its name comes first.`
+	for i, want := range [][]string{{taken}, {mars}, nil, {"Unsupported argument: There is no pol.", mars, taken}} {
+		var got []string
+		for _, d := range out[i].Diagnostics {
+			got = append(got, d.String())
+		}
+		if !slices.Equal(got, want) || i == 1 && (out[i].OK() || out[i].Err != nil) {
+			t.Errorf("%s: %q, %v, want %q", out[i].Plugin, got, out[i].Err, want)
+		}
 	}
 	if out[2].OK() || out[2].Err == nil || !strings.Contains(out[2].Err.Error(), "no licence found") {
 		t.Errorf("gone: %+v", out[2])

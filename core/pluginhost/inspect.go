@@ -42,6 +42,9 @@ func (h *Host) Inspect(plugin string) (Detail, error) {
 	s.mu.Lock()
 	out.Failed, out.FailedAt = s.lastError.text, s.lastError.at
 	out.Sandbox = s.confined
+	if s.serving != nil {
+		out.Timeout = s.serving.plugin.Timeout
+	}
 	out.MirrorRevision, out.MirrorNodes = cluster.Revision(s.stats.revision.Load()), int(s.stats.nodes.Load())
 	s.mu.Unlock()
 	if digest, err := runner.DigestFile(p.Command.Path); err != nil {

@@ -37,6 +37,7 @@ const (
 	CodePluginError           Code = "plugin_error"
 	CodePluginInvalid         Code = "plugin_invalid"
 	CodeUnknownJobType        Code = "unknown_job_type"
+	CodeJobTypeTaken          Code = "job_type_taken"
 	CodeAddressPoolExhausted  Code = "address_pool_exhausted"
 )
 

@@ -26,6 +26,7 @@ type PluginDetail struct {
 	Memory         int64         `json:"memory"` // bytes; 0: unknown
 	Sandbox        []string      `json:"sandbox"`
 	SandboxMissing []string      `json:"sandbox_missing"`
+	Attached       string        `json:"attached"` // socket of the process that somebody else has started; "": none
 }
 
 // PluginLatency is how long answers took lately.
@@ -47,7 +48,7 @@ func OfPluginDetail(p *apiv1.GetPluginResponse) PluginDetail {
 		MirrorNodes: p.GetMirrorNodes(),
 		Latency:     PluginLatency{Samples: l.GetSamples(), P50: span(l.GetP50()), P90: span(l.GetP90()), P99: span(l.GetP99()), Max: span(l.GetMax())},
 		LastError:   p.GetLastError(), LastErrorAt: moment(p.GetLastErrorAt()), NextTry: moment(p.GetNextTry()), Memory: p.GetMemoryBytes(),
-		Sandbox: words(p.GetSandbox()), SandboxMissing: words(p.GetSandboxMissing()),
+		Sandbox: words(p.GetSandbox()), SandboxMissing: words(p.GetSandboxMissing()), Attached: p.GetAttached(),
 	}
 }
 

@@ -2626,6 +2626,7 @@ type GetPluginResponse struct {
 	MemoryBytes    int64                  `protobuf:"varint,20,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`         // resident; 0: unknown
 	Sandbox        []string               `protobuf:"bytes,21,rep,name=sandbox,proto3" json:"sandbox,omitempty"`                                     // what is in force of its process
 	SandboxMissing []string               `protobuf:"bytes,22,rep,name=sandbox_missing,json=sandboxMissing,proto3" json:"sandbox_missing,omitempty"` // what could not be applied, and why
+	Attached       string                 `protobuf:"bytes,23,opt,name=attached,proto3" json:"attached,omitempty"`                                   // socket of the process that somebody else has started and that serves instead of the server's own; "": none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2812,6 +2813,13 @@ func (x *GetPluginResponse) GetSandboxMissing() []string {
 		return x.SandboxMissing
 	}
 	return nil
+}
+
+func (x *GetPluginResponse) GetAttached() string {
+	if x != nil {
+		return x.Attached
+	}
+	return ""
 }
 
 type PluginLatency struct {
@@ -4533,7 +4541,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x13ListPluginsResponse\x121\n" +
 	"\aplugins\x18\x01 \x03(\v2\x17.setpoint.api.v1.PluginR\aplugins\"*\n" +
 	"\x10GetPluginRequest\x12\x16\n" +
-	"\x06plugin\x18\x01 \x01(\tR\x06plugin\"\xad\x06\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\"\xc9\x06\n" +
 	"\x11GetPluginResponse\x12/\n" +
 	"\x06plugin\x18\x01 \x01(\v2\x17.setpoint.api.v1.PluginR\x06plugin\x12\x10\n" +
 	"\x03sdk\x18\x02 \x01(\tR\x03sdk\x12\x1a\n" +
@@ -4559,7 +4567,8 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\bnext_try\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\anextTry\x12!\n" +
 	"\fmemory_bytes\x18\x14 \x01(\x03R\vmemoryBytes\x12\x18\n" +
 	"\asandbox\x18\x15 \x03(\tR\asandbox\x12'\n" +
-	"\x0fsandbox_missing\x18\x16 \x03(\tR\x0esandboxMissing\"\xdd\x01\n" +
+	"\x0fsandbox_missing\x18\x16 \x03(\tR\x0esandboxMissing\x12\x1a\n" +
+	"\battached\x18\x17 \x01(\tR\battached\"\xdd\x01\n" +
 	"\rPluginLatency\x12\x18\n" +
 	"\asamples\x18\x01 \x01(\x03R\asamples\x12+\n" +
 	"\x03p50\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03p50\x12+\n" +

@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// outdone returns the job types that a plugin serves without being asked about them, because another plugin serves them too, with that plugin's name.
+func (e *Engine) outdone(p *pluginState) (types []string, by string) {
+	for _, t := range p.info.JobTypes {
+		if q := e.server(t); q != nil && q != p {
+			types, by = append(types, t), q.name
+		}
+	}
+	return types, by
+}
+
+// claimStall says that another plugin is asked about job types that this one serves.
+func (e *Engine) claimStall(p *pluginState, subject cluster.Subject) []cluster.Stall {
+	types, by := e.outdone(p)
+	if len(types) == 0 {
+		return nil
+	}
+	slices.Sort(types)
+	return []cluster.Stall{{
+		Subject: subject, Source: cluster.SourceCore, Code: cluster.CodeJobTypeTaken,
+		Message: fmt.Sprintf("it is not asked about jobs of type %s: plugin %s serves that too, and is asked because its name comes first", strings.Join(types, ", "), by),
+		Clears:  "only one of them is configured, or serves the type",
+	}}
+}
+
+// claimsChanged looks again at who is asked about which job type, after a plugin came or went.
+func (e *Engine) claimsChanged() {
+	for _, name := range e.pluginNames {
+		if p := e.plugins[name]; p.ever {
+			e.pluginStall(p)
+		}
+	}
+}
