@@ -435,6 +435,33 @@ func TestPluginThatDoesNotStop(t *testing.T) {
 	findsOnly(t, target, cases(), sdktest.RuleStop, "when the grace was over")
 }
 
+// TestOneSided finds settings that meet nodes alike only if they do so in all scenes.
+func TestOneSided(t *testing.T) {
+	for label, want := range map[string]int{"rare": 0, "nowhere": 1} {
+		for seed := range uint64(4) {
+			c := sdktest.Cases{Seed: seed + 1, Classes: []sdk.CompileRequest{{Settings: sdk.Settings(fmt.Sprintf(`{"label":%q}`, label))}}}
+			c.Node = func(r *rand.Rand, id cluster.NodeID) *cluster.Node {
+				n := sdktest.Node(string(id))
+				if r.IntN(20) == 0 {
+					n.Spec.Labels = map[string]string{"rare": "1"}
+				}
+				return n
+			}
+			report, err := sdktest.Check(t.Context(), sdktest.Go(func() sdk.Plugin { return filter(needs{}) }), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var notes []string
+			for _, r := range report.Results {
+				notes = append(notes, r.Notes...)
+			}
+			if len(notes) != want {
+				t.Errorf("label %s, seed %d: notes %q, want %d", label, seed+1, notes, want)
+			}
+		}
+	}
+}
+
 // TestSoundPlugin has a plugin without a fault found without one.
 func TestSoundPlugin(t *testing.T) {
 	report, err := sdktest.Check(t.Context(), sdktest.Go(func() sdk.Plugin { return filter(needs{}) }), cases())

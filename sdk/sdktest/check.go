@@ -82,6 +82,7 @@ func Check(ctx context.Context, target Target, cases Cases) (*Report, error) {
 		}
 		c.run(step.rule, step.run)
 	}
+	c.noteOneSided()
 	c.report.Took = time.Since(c.begun)
 	return c.report, nil
 }
@@ -97,6 +98,7 @@ type checker struct {
 	shared Running // asked by rules that need no fresh start; nil: none yet
 	alone  bool    // sessions share no run of the plugin, because they disturb each other
 	begun  time.Time
+	told   bool // in some scene a class allowed some nodes and refused others
 
 	configured map[Running]bool
 }

@@ -23,7 +23,7 @@ func (c *checker) deterministic(j *judge) {
 		got := c.cases.register(h).answers()
 		if first == nil {
 			first = &got
-			c.noteOneSided(j, got)
+			c.look(got)
 		} else if v := first.differ(c.cases, got); v != nil {
 			j.broken(*v)
 		}
@@ -39,18 +39,23 @@ func (c *checker) deterministic(j *judge) {
 	}
 }
 
-// noteOneSided tells of classes that say little, because all nodes are treated alike.
-func (c *checker) noteOneSided(j *judge, a answers) {
-	if len(a.classes) == 0 {
-		return
-	}
+// look notes whether a class treats nodes of one scene differently.
+func (c *checker) look(a answers) {
 	for _, x := range a.classes {
 		if n := len(x.Allowed()); x.Verdicts != nil && n > 0 && n < len(x.Verdicts) {
-			return
+			c.told = true
 		}
 	}
-	j.note("no class allows some of the drawn nodes and refuses others, so the comparisons show little; give settings that nodes with labels such as " +
-		"disk=ssd or zone=1 meet")
+}
+
+// noteOneSided tells of classes that say little, because all nodes were treated alike in each scene.
+func (c *checker) noteOneSided() {
+	if len(c.cases.Classes) == 0 || c.told {
+		return
+	}
+	result := c.report.Result(RuleChanges)
+	result.Notes = append(result.Notes, "in no scene a class allows some of the drawn nodes and refuses others, so the comparisons show little; "+
+		"give settings that nodes with labels such as disk=ssd or zone=1 meet")
 }
 
 // reconnect cuts a session and compares what the next one says with a run that saw no other.
@@ -94,6 +99,7 @@ func (c *checker) order(j *judge) {
 		base := j.host(j.running(), Options{})
 		base.SetNodes(nodes...)
 		want := c.cases.register(base).answers()
+		c.look(want)
 		base.Close()
 
 		back := c.cases
@@ -191,6 +197,7 @@ func (c *checker) play(j *judge, s scene) *Violation {
 		}
 	}
 	got := asked.answers()
+	c.look(got)
 	fresh := j.host(j.running(), Options{})
 	defer fresh.Close()
 	fresh.SetNodes(s.after()...)
