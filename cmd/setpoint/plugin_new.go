@@ -39,7 +39,7 @@ says on which nodes a task may run, a drainer how a node is emptied, a job type 
 	} {
 		n.kinds[kind] = flags.Bool(kind, false, about)
 	}
-	flags.StringVar(&n.lang, "lang", scaffold.Go, "the `language`: go, or for a filter python")
+	flags.StringVar(&n.lang, "lang", scaffold.Go, "the `language`: go or python")
 	flags.StringVar(&n.dir, "dir", "", "the `folder` to write into (default: NAME)")
 	flags.StringVar(&n.module, "module", "", "the `path` of the Go module (default: example.com/NAME)")
 	flags.StringVar(&n.sdk, "sdk", "", "a `folder` with Setpoint's source, whose SDK is used instead of a published one (default for a binary that was built there)")

@@ -35,7 +35,6 @@ func TestPluginNewRefuses(t *testing.T) {
 		{[]string{"gpu"}, []string{"what should the plugin do?", "Say --filter, --drainer or --job-type."}},
 		{[]string{"gpu", "--filter", "--drainer"}, []string{"--drainer and --filter", "Say one of them."}},
 		{[]string{"gpu", "--filter", "--lang", "rust"}, []string{"no templates for --lang rust", "docs/PLUGINS.md"}},
-		{[]string{"gpu", "--drainer", "--lang", "python"}, []string{"there is no template for a drainer in python", "docs/PLUGINS.md"}},
 		{[]string{"gpu", "--filter", "--sdk", "/nowhere"}, []string{"--sdk /nowhere is not Setpoint's source"}},
 		{[]string{"--filter"}, []string{"an argument is missing"}},
 	} {

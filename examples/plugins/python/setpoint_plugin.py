@@ -1,6 +1,6 @@
-"""A filter plugin for Setpoint in Python: the handshake, TLS, the session and its answers.
+"""Plugins for Setpoint in Python: the handshake, TLS, the session and its answers.
 
-An author writes a Filter and calls serve:
+An author writes a Filter, a Drainer or a JobType, or several, and calls serve:
 
     class Disk(Filter):
         def compile(self, request):
@@ -12,11 +12,14 @@ An author writes a Filter and calls serve:
 
     serve(Disk(), name="disk", version="1.0.0", watches=["labels"], job=[Attribute("disk", "string", required=True)])
 
+A drainer is served with serve(drainer=…), job types with serve(job_types={"name": …}).
+
 It needs python3-grpcio and python3-protobuf of Debian, and the openssl command, which makes the certificate that the host asks for.
 """
 
 import base64
 import dataclasses
+import datetime
 import json
 import os
 import queue
@@ -48,7 +51,8 @@ FIRST_RETRY, LAST_RETRY = 1.0, 30.0
 
 
 class Stall(Exception):
-    """Why tasks may not run on a node, or why a class cannot be compiled. Returned or raised by a filter."""
+    """Why something cannot advance now. A filter returns or raises it: why tasks may not run on a node, or why a class cannot be compiled. A drainer keeps a
+    task with it, or raises it and keeps all. A job type holds a slot with it, or raises it and holds the job."""
 
     def __init__(self, code, message="", detail="", clears="", evicts=False):
         super().__init__(code, message, detail)
@@ -97,16 +101,132 @@ class Node:
     decommissioned: bool
 
 
-class Filter:
-    """Decides on which nodes tasks may run."""
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A task on a node that is to be emptied. settings is None if its job says nothing to this plugin, or nothing that fits."""
+
+    id: str
+    job: str
+    job_type: str
+    slot: str
+    priority: int
+    on_drain: str
+    desired: str
+    observed: str
+    healthy: bool
+    labels: dict  # of the job
+    settings: dict | None
+
+    @property
+    def wanted(self):
+        """Whether the task is not told to stop yet."""
+        return self.desired in ("running", "complete")
+
+
+@dataclasses.dataclass(frozen=True)
+class Drain:
+    """A node that is to be emptied, and what is left on it. Times are in seconds; a deadline of None: there is none."""
+
+    node: Node
+    waited: float
+    deadline: float | None
+    tasks: list
+
+
+@dataclasses.dataclass(frozen=True)
+class Go:
+    """A task should go: within its job's budget, or forced now. grace, in seconds, is how long it may take to stop; None: as its job says."""
+
+    task: str
+    reason: str = ""
+    forced: bool = False
+    grace: float | None = None
+    to: str = "shutdown"  # or remove
+
+
+@dataclasses.dataclass(frozen=True)
+class Keep:
+    """A task must not leave voluntarily, and why."""
+
+    task: str
+    stall: Stall
+
+
+@dataclasses.dataclass(frozen=True)
+class Drained:
+    """What should leave. A task that is not named stays for now. again: ask again after so many seconds; None: when something changes."""
+
+    go: list = ()
+    keep: list = ()
+    again: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A job of a type that the plugin serves. settings has defaults filled in. created is when it was first submitted, in UTC."""
+
+    name: str
+    type: str
+    count: int
+    labels: dict
+    settings: dict
+    created: datetime.datetime | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """A place for one task. The key tells it apart for ever. nodes are ids that it is limited to; none: any node."""
+
+    key: str
+    nodes: list = ()
+    ends: bool = False  # its task is wanted at complete, not at running
+    held: Stall | None = None  # starts nothing and keeps what is there, and why
+
+
+@dataclasses.dataclass(frozen=True)
+class Slots:
+    """All slots that a job should have. again: ask again after so many seconds; None: when something changes."""
+
+    slots: list
+    again: float | None = None
+
+
+class Part:
+    """What filters, drainers and job types have in common."""
 
     def configure(self, config):
         """Takes up the configuration, a dict with defaults filled in. Raises ValueError, and changes nothing then."""
+
+    def validate(self, request):
+        """Checks what a job says to the plugin when it is submitted, beyond what the schema says. Raises ValueError or a Stall."""
+
+
+class Filter(Part):
+    """Decides on which nodes tasks may run."""
+
+    def validate(self, request):
+        self.compile(request)
 
     def compile(self, request):
         """Returns a function of a node, which returns None, a rank from -100 to 100, or a Stall; or None: the filter does not care. It may raise a Stall.
 
         The function must depend on the node and the request alone."""
+        raise NotImplementedError
+
+
+class Drainer(Part):
+    """Decides what leaves a node that is to be emptied, and in which order."""
+
+    def drain(self, request):
+        """Returns what Drained says of a Drain. It is asked again whenever a task of the node changes, until the node is empty."""
+        raise NotImplementedError
+
+
+class JobType(Part):
+    """Decides which slots a job of its type should have."""
+
+    def slots(self, job, nodes):
+        """Returns Slots, or a list of Slot: all that the job should have. A slot that is not named is unwanted. nodes are sorted by id."""
         raise NotImplementedError
 
 
@@ -179,14 +299,39 @@ def schema_message(attributes):
 # ---- one conversation ------------------------------------------------------------------------------------------------------------
 
 
-class Judged:
+class Standing:
+    """What the answers about classes and jobs have in common: they are kept up to date with the mirror."""
+
+    def __init__(self, plugin, name):
+        self.plugin, self.name = plugin, name
+        self.failure = None
+        self.at = 0  # the mirror revision for which the answer holds
+        self.failures, self.retry = 0, 0.0
+
+    def catch_up(self, nodes, changed, revision):
+        """Brings the answer to a revision. changed holds indexes; None: everything. Returns the messages that say what is new."""
+        try:
+            if self.failure is not None or self.at == 0:
+                changed = None
+            news, again = self.news(nodes, changed, revision)
+            self.at, self.failure, self.failures = revision, None, 0
+            self.retry = time.monotonic() + again if again else 0.0
+            return news
+        except Exception as e:  # the author's code
+            log("error", "answer failed", subject=self.name, error=repr(e))
+            self.failure = pb.Failure(kind="error", message=repr(e)[:MAX_TEXT])
+            self.retry = time.monotonic() + min(FIRST_RETRY * 2**min(self.failures, 10), LAST_RETRY)
+            self.failures += 1
+            return self.failed(revision)
+
+
+class Judged(Standing):
     """What the filter says of one class: for every node of the mirror the number of a reason, 0 for allowed, and a rank."""
 
     def __init__(self, plugin, message):
-        self.plugin, self.id, self.revision, self.request = plugin, message.id, message.revision, message.request
-        self.stall = self.failure = self.match = None
-        self.at = 0  # the mirror revision for which the answer holds
-        self.failures, self.retry = 0, 0.0
+        super().__init__(plugin, f"class {message.id}")
+        self.id, self.revision, self.request = message.id, message.revision, message.request
+        self.stall = self.match = None
         self.forget()
 
     def forget(self):
@@ -194,7 +339,7 @@ class Judged:
 
     def compile(self):
         self.forget()
-        self.stall = self.failure = self.match = None
+        self.stall = self.match = None
         try:
             settings = None
             if self.request.settings_json:
@@ -203,7 +348,7 @@ class Judged:
         except Stall as s:
             self.stall = s
         except Invalid as e:
-            self.stall = Stall("settings_invalid", f"the job's settings do not fit this plugin: {e}", clears="the job's settings are corrected")
+            self.stall = misfit(e)
 
     def judge(self, index, node):
         """Judges a node and reports whether the verdict is another than before."""
@@ -229,23 +374,15 @@ class Judged:
             self.numbers[key] = len(self.table)
         return self.numbers[key]
 
-    def catch_up(self, nodes, changed, revision):
-        """Brings the answer to a revision. changed holds indexes; None: everything. Returns the messages that say what is new."""
-        try:
-            if changed is None or self.failure is not None or self.at == 0:
-                changed = None
-                self.compile()
-            news = self.news(nodes, changed)
-            self.at, self.failures, self.retry = revision, 0, 0.0
-            return news
-        except Exception as e:  # the author's code
-            log("error", "answer failed", subject=f"class {self.id}", error=repr(e))
-            self.failure = pb.Failure(kind="error", message=repr(e)[:MAX_TEXT])
-            self.retry = time.monotonic() + min(FIRST_RETRY * 2**min(self.failures, 10), LAST_RETRY)
-            self.failures += 1
-            return [self.says(failure=self.failure)]
+    def failed(self, _revision):
+        return [self.says(failure=self.failure)]
 
-    def news(self, nodes, changed):
+    def news(self, nodes, changed, _revision):
+        if changed is None:
+            self.compile()
+        return self.verdicts(nodes, changed), None
+
+    def verdicts(self, nodes, changed):
         if self.match is None:
             if changed is not None:
                 return []
@@ -303,12 +440,78 @@ class Judged:
         return [self.says(flips=p, more=i < len(parts) - 1) for i, p in enumerate(parts)]
 
 
+class Slotted(Standing):
+    """What a job type says of one job: its slots, by key."""
+
+    def __init__(self, plugin, message):
+        super().__init__(plugin, f"job {message.name}")
+        self.message = message
+        self.told, self.held = None, False  # the slots that were named, and whether something else was said since
+
+    def ask(self, nodes):
+        m = self.message
+        created = None
+        if m.created_unix_ns:
+            created = datetime.datetime.fromtimestamp(m.created_unix_ns / 1e9, datetime.timezone.utc)
+        try:
+            settings = complete(self.plugin.job, m.settings_json)
+        except Invalid as e:
+            raise misfit(e) from e
+        job = Job(m.name, m.type, m.count, dict(m.labels), settings, created)
+        said = self.plugin.job_types[m.type].slots(job, sorted(nodes.values(), key=lambda n: n.id))
+        return said if isinstance(said, Slots) else Slots(list(said or ()))
+
+    def failed(self, revision):
+        self.held = True
+        return [self.says(revision, delta=True, failure=self.failure)]
+
+    def news(self, nodes, changed, revision):
+        if changed is not None and not changed:
+            return [], max(self.retry - time.monotonic(), 0.001) if self.retry else None
+        try:
+            said = self.ask(nodes)
+        except Stall as s:
+            self.held = True
+            return [self.says(revision, delta=True, stall=self.plugin.stall(s))], None
+        indexes = {node.id: index for index, node in nodes.items()}
+        slots = {}
+        for s in said.slots:
+            if not s.key or s.key in slots:
+                raise ValueError(f"slot {s.key!r} has no key, or is named twice")
+            slots[s.key] = pb.Slot(key=s.key, nodes=sorted({indexes[n] for n in s.nodes}), ends=s.ends,
+                                   stall=None if s.held is None else self.plugin.stall(s.held))
+        renamed = {index for index, fresh in (changed or {}).items() if fresh}
+        same = self.told == slots and not self.held and not any(renamed.intersection(s.nodes) for s in slots.values())
+        self.told, self.held = slots, False
+        return [] if same else self.parts(slots, revision, said.again), said.again
+
+    def parts(self, slots, revision, again):
+        """All slots, in as many messages as they take."""
+        out, size = [self.says(revision, until_ns=int((again or 0) * 1e9))], 256
+        for key in sorted(slots):
+            step = slots[key].ByteSize() + 16
+            if size + step > self.plugin.room and out[-1].upsert:
+                out[-1].more = True
+                out.append(self.says(revision, delta=True))
+                size = 256
+            out[-1].upsert.append(slots[key])
+            size += step
+        return out
+
+    def says(self, revision, **answer):
+        return pb.Slots(revision=revision, job=self.message.name, job_revision=self.message.revision, **answer)
+
+
+def misfit(e):
+    return Stall("settings_invalid", f"the job's settings do not fit this plugin: {e}", clears="the job's settings are corrected")
+
+
 class Session:
     """One conversation with the core. Everything happens in the thread of run, one message after another."""
 
     def __init__(self, plugin):
         self.plugin, self.inbox = plugin, queue.Queue(64)
-        self.strings, self.nodes, self.classes = [], {}, {}
+        self.strings, self.nodes, self.classes, self.jobs = [], {}, {}, {}
         self.revision = 0  # of the mirror; 0: not known yet
         self.changed = {}  # index: whether another node than before has it; None: everything
         self.limit = 1 << 20
@@ -324,12 +527,13 @@ class Session:
             try:
                 message = self.inbox.get(timeout=self.rest())
             except queue.Empty:
-                yield from self.retry()
+                now = time.monotonic()
+                yield from self.answers([x for x in self.subjects() if x.retry and x.retry <= now], None)
                 continue
             if message is None:
                 return
             if message == "changed":
-                yield from self.verdicts(self.classes.values(), None)
+                yield from self.answers(self.subjects(), None)
             else:
                 yield from self.take(message)
 
@@ -341,13 +545,12 @@ class Session:
             pass
         self.inbox.put(None)
 
-    def rest(self):
-        waits = [c.retry - time.monotonic() for c in self.classes.values() if c.retry]
-        return max(min(waits), 0.001) if waits else None
+    def subjects(self):
+        return [*self.classes.values(), *self.jobs.values()]
 
-    def retry(self):
-        now = time.monotonic()
-        yield from self.verdicts([c for c in self.classes.values() if c.retry and c.retry <= now], None)
+    def rest(self):
+        waits = [x.retry - time.monotonic() for x in self.subjects() if x.retry]
+        return max(min(waits), 0.001) if waits else None
 
     def take(self, message):
         kind = message.WhichOneof("message")
@@ -356,19 +559,23 @@ class Session:
         elif kind == "classes":
             for number in message.classes.remove:
                 self.classes.pop(number, None)
-            added = []
-            for c in message.classes.add:
-                added.append(Judged(self.plugin, c))
-                self.classes[c.id] = added[-1]
-            yield from self.verdicts(added, None)
+            added = {c.id: Judged(self.plugin, c) for c in message.classes.add}
+            self.classes.update(added)
+            yield from self.answers(added.values(), None)
+        elif kind == "jobs":
+            for name in message.jobs.remove:
+                self.jobs.pop(name, None)
+            added = {j.name: Slotted(self.plugin, j) for j in message.jobs.add}
+            self.jobs.update(added)
+            yield from self.answers(added.values(), None)
         elif kind == "question":
             yield from self.answer(message.question)
 
     def take_nodes(self, m):
         if m.reset:
             self.strings, self.nodes, self.changed = [], {}, None
-            for c in self.classes.values():
-                c.at = 0
+            for x in self.subjects():
+                x.at, x.told = 0, None
         self.strings.extend(m.strings)
         for index in m.remove:
             self.nodes.pop(index, None)
@@ -380,45 +587,95 @@ class Session:
         if not m.last:
             return
         self.revision, changed, self.changed = m.revision, self.changed, {}
-        yield from self.verdicts(self.classes.values(), changed)
-        late = [c.id for c in self.classes.values() if c.failure is not None]
-        yield pb.FromPlugin(applied=pb.Applied(revision=self.revision, late_classes=late))
+        yield from self.answers(self.subjects(), changed)
+        yield pb.FromPlugin(applied=pb.Applied(
+            revision=self.revision, late_classes=[c.id for c in self.classes.values() if c.failure is not None],
+            late_jobs=[name for name, j in self.jobs.items() if j.failure is not None]))
 
     def touch(self, index, fresh):
         if self.changed is not None:
             self.changed[index] = fresh or self.changed.get(index, False)
 
-    def verdicts(self, classes, changed):
-        """Says what is new about classes, in as few messages as hold it."""
+    def answers(self, subjects, changed):
+        """Says what is new about classes, in as few messages as hold it, and about jobs."""
         if self.revision == 0:
             return
         self.plugin.room = self.limit - 256
         out = pb.Verdicts(revision=self.revision)
-        for c in list(classes):
-            for v in c.catch_up(self.nodes, changed, self.revision):
-                if out.classes and out.ByteSize() + v.ByteSize() + 16 > self.limit:
+        for x in list(subjects):
+            for said in x.catch_up(self.nodes, changed, self.revision):
+                if isinstance(said, pb.Slots):
+                    yield pb.FromPlugin(slots=said)
+                    continue
+                if out.classes and out.ByteSize() + said.ByteSize() + 16 > self.limit:
                     yield pb.FromPlugin(verdicts=out)
                     out = pb.Verdicts(revision=self.revision)
-                out.classes.append(v)
+                out.classes.append(said)
         if out.classes:
             yield pb.FromPlugin(verdicts=out)
 
     def answer(self, q):
-        if q.WhichOneof("ask") != "trial":
-            yield pb.FromPlugin(answer=pb.Answer(question=q.id, failure=pb.Failure(kind="error", message="the plugin is a filter only")))
-            return
-        nodes = dict(self.nodes)
-        for raw in q.trial.nodes:
-            nodes[raw.index] = decode(raw, list(q.trial.strings))
+        """Answers a question, in as many parts as it takes."""
+        kind = q.WhichOneof("ask")
         self.plugin.room = self.limit - 256
+        try:
+            if kind == "drain" and self.plugin.drainer is not None:
+                parts = [{"drain": part} for part in self.drain(q.drain)]
+            elif kind == "trial" and self.plugin.filter is not None:
+                parts = [{"trial": part} for part in self.trial(q.trial)]
+            else:
+                raise ValueError(f"the plugin answers no questions about a {kind}")
+        except Exception as e:  # the author's code
+            log("error", "answer failed", subject=f"question about a {kind}", error=repr(e))
+            parts = [{"failure": pb.Failure(kind="error", message=repr(e)[:MAX_TEXT])}]
+        for i, part in enumerate(parts):
+            yield pb.FromPlugin(answer=pb.Answer(question=q.id, more=i < len(parts) - 1, **part))
+
+    def trial(self, q):
+        nodes = dict(self.nodes)
+        for raw in q.nodes:
+            nodes[raw.index] = decode(raw, list(q.strings))
         parts = [pb.TrialAnswer()]
-        for message in q.trial.classes:
+        for message in q.classes:
             for v in Judged(self.plugin, message).catch_up(nodes, None, 1):
                 if parts[-1].classes and parts[-1].ByteSize() + v.ByteSize() + 64 > self.limit:
                     parts.append(pb.TrialAnswer())
                 parts[-1].classes.append(v)
-        for i, part in enumerate(parts):
-            yield pb.FromPlugin(answer=pb.Answer(question=q.id, trial=part, more=i < len(parts) - 1))
+        return parts
+
+    def drain(self, q):
+        request = Drain(self.nodes[q.node], q.waited_ns / 1e9, q.deadline_ns / 1e9 or None, [self.task(t) for t in q.tasks])
+        try:
+            said = self.plugin.drainer.drain(request) or Drained()
+        except Stall as s:
+            said = Drained(keep=[Keep(t.id, s) for t in q.tasks])
+        known = {t.id for t in q.tasks}
+        answers = [
+            pb.Transition(task=g.task, to=g.to, forced=g.forced, reason=g.reason[:MAX_TEXT], grace_ns=-1 if g.grace is None else int(g.grace * 1e9))
+            for g in said.go
+        ] + [pb.Kept(task=k.task, stall=self.plugin.stall(k.stall)) for k in said.keep]
+        empty = pb.DrainAnswer(revision=q.revision, until_ns=int((said.again or 0) * 1e9))
+        parts, size = [pb.DrainAnswer()], 256
+        parts[0].CopyFrom(empty)
+        for a in answers:
+            if a.task not in known:
+                raise ValueError(f"task {a.task!r} is not on the node")
+            if size + a.ByteSize() + 16 > self.limit and size > 256:
+                parts.append(pb.DrainAnswer())
+                parts[-1].CopyFrom(empty)
+                size = 256
+            (parts[-1].transitions if isinstance(a, pb.Transition) else parts[-1].kept).append(a)
+            size += a.ByteSize() + 16
+        return parts
+
+    def task(self, t):
+        settings = None
+        if t.settings_json:
+            try:
+                settings = complete(self.plugin.job, t.settings_json)
+            except Invalid as e:
+                log("warn", "a job's settings do not fit this plugin", job=t.job, error=str(e))
+        return Task(t.id, t.job, t.job_type, t.slot, t.priority, t.on_drain, t.desired, t.observed, t.healthy, dict(t.labels), settings)
 
 
 def decode(raw, s):
@@ -438,10 +695,12 @@ def decode(raw, s):
 
 
 class Plugin:
-    """Answers the plugin protocol for a filter."""
+    """Answers the plugin protocol for a filter, a drainer and job types, whichever there are."""
 
-    def __init__(self, filter, name, version, watches, job, config):
-        self.filter, self.name, self.version, self.watches, self.job, self.config = filter, name, version, watches, job, config
+    def __init__(self, filter, drainer, job_types, name, version, watches, job, config):
+        self.filter, self.drainer, self.job_types = filter, drainer, job_types
+        self.name, self.version, self.watches, self.job, self.config = name, version, watches, job, config
+        self.parts = list({id(p): p for p in (filter, drainer, *job_types.values()) if p is not None}.values())
         self.room = 1 << 20
         self.sessions, self.lock = set(), threading.Lock()
         self.stopping, self.stopped = False, threading.Event()
@@ -453,9 +712,10 @@ class Plugin:
         return pb.Stall(code=self.code(s.code), message=s.message[:MAX_TEXT], detail=s.detail[:MAX_TEXT], clears=s.clears[:MAX_TEXT], evicts=s.evicts)
 
     def description(self):
+        served = {"filter": self.filter, "drainer": self.drainer, "job_type": self.job_types or None}
         return pb.DescribeResponse(
-            name=self.name, version=self.version, sdk="setpoint-plugin-python 0.1.0", protocol=PROTOCOL, interfaces=["filter"],
-            watches=self.watches, config=schema_message(self.config), job=schema_message(self.job))
+            name=self.name, version=self.version, sdk="setpoint-plugin-python 0.2.0", protocol=PROTOCOL,
+            interfaces=[word for word, part in served.items() if part is not None], job_types=sorted(self.job_types), watches=self.watches, config=schema_message(self.config), job=schema_message(self.job))
 
     def Describe(self, _request, _context):
         return self.description()
@@ -465,17 +725,24 @@ class Plugin:
             if request.WhichOneof("what") == "config_json":
                 complete(self.config, request.config_json)
             else:
-                settings = complete(self.job, request.job_json)
-                self.filter.compile(Request(request.job.job_type, dict(request.job.labels), settings))
+                asked = Request(request.job.job_type, dict(request.job.labels), complete(self.job, request.job_json))
+                of_others = [p for t, p in self.job_types.items() if t != asked.job_type and p is not self.job_types.get(asked.job_type)]
+                for part in self.parts:
+                    if part not in of_others:
+                        part.validate(asked)
         except Invalid as e:
             return pb.ValidateResponse(diagnostics=e.diagnostics)
+        except ValueError as e:
+            return pb.ValidateResponse(diagnostics=[diagnostic(str(e))])
         except Stall as s:
             return pb.ValidateResponse(diagnostics=[diagnostic(f"{s.message or s.detail} ({s.code})")])
         return pb.ValidateResponse()
 
     def Configure(self, request, _context):
         try:
-            self.filter.configure(complete(self.config, request.config_json))
+            config = complete(self.config, request.config_json)
+            for part in self.parts:
+                part.configure(config)
         except Invalid as e:
             return pb.ConfigureResponse(diagnostics=e.diagnostics)
         except ValueError as e:
@@ -560,9 +827,11 @@ def follow_lifeline():
     threading.Thread(target=follow, daemon=True).start()
 
 
-def serve(filter, name, version, watches=(), job=(), config=()):
-    """Serves the plugin until its host ends it or is gone. It is the last call of a plugin's program."""
-    plugin = Plugin(filter, name, version, list(watches), list(job), list(config))
+def serve(filter=None, *, name, version, drainer=None, job_types=None, watches=(), job=(), config=()):
+    """Serves the plugin until its host ends it or is gone. It is the last call of a plugin's program. job_types are JobTypes by the names of the types."""
+    plugin = Plugin(filter, drainer, dict(job_types or {}), name, version, list(watches), list(job), list(config))
+    if not plugin.parts:
+        sys.exit(f"{name} serves nothing: give serve a filter, a drainer or job_types")
     if sys.argv[1:] == ["describe"]:
         print(json_format.MessageToJson(plugin.description(), preserving_proto_field_name=True))
         return

@@ -24,7 +24,7 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
-// The languages that there are templates for. In Python there are filters only.
+// The languages that there are templates for.
 const (
 	Go     = "go"
 	Python = "python"
@@ -148,10 +148,11 @@ func (s Spec) render() (map[string][]byte, error) {
 		if err := copyFiles(python.Library, ".", out); err != nil {
 			return nil, err
 		}
-	} else if err := s.fillIn("go-common", out); err != nil {
-		return nil, err
 	}
 	lang := cmp.Or(s.Lang, Go)
+	if err := s.fillIn(lang+"-common", out); err != nil {
+		return nil, err
+	}
 	if err := s.fillIn(lang+"-"+s.Kind, out); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w for a %s in %s", ErrNoTemplate, s.Kind, lang)
 	} else if err != nil {

@@ -62,8 +62,18 @@ func TestWhatIsWritten(t *testing.T) {
 }
 
 func TestPython(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) { inPython(t, kind) })
+	}
+	_, err := scaffold.Write(t.TempDir(), scaffold.Spec{Name: "x", Kind: "oracle", Lang: scaffold.Python})
+	if !errors.Is(err, scaffold.ErrNoTemplate) {
+		t.Errorf("an oracle in Python: got %v, want ErrNoTemplate", err)
+	}
+}
+
+func inPython(t *testing.T, kind string) {
 	dir := t.TempDir()
-	spec := scaffold.Spec{Name: "gold-only", Kind: scaffold.Filter, Lang: scaffold.Python}
+	spec := scaffold.Spec{Name: "gold-only", Kind: kind, Lang: scaffold.Python}
 	files, err := scaffold.Write(dir, spec)
 	want := []string{
 		".gitignore", "Makefile", "README.md", "config.hcl", "job.hcl", "plugin.py", "plugin_pb2.py", "setpoint_plugin.py", "test_plugin.py",
@@ -80,9 +90,11 @@ func TestPython(t *testing.T) {
 	if !strings.Contains(read(t, dir, "plugin.py"), `name="gold-only"`) {
 		t.Error("the plugin has another name")
 	}
-	_, err = scaffold.Write(t.TempDir(), scaffold.Spec{Name: "x", Kind: scaffold.Drainer, Lang: scaffold.Python})
-	if !errors.Is(err, scaffold.ErrNoTemplate) {
-		t.Errorf("a drainer in Python: got %v, want ErrNoTemplate", err)
+	if text := read(t, dir, "plugin.py") + read(t, dir, "README.md") + read(t, dir, "test_plugin.py"); strings.Contains(text, "{{.") {
+		t.Errorf("something is not filled in:\n%s", text)
+	}
+	if make := read(t, dir, "Makefile"); !strings.Contains(make, "\tsetpoint plugin check --job-settings '{\"") {
+		t.Errorf("make check checks nothing:\n%s", make)
 	}
 }
 
