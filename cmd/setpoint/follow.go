@@ -142,8 +142,11 @@ func scaled(j *apiv1.Job, version uint64) (verdict, string) {
 
 // rebalanced wants the rebalance to have come to its end, besides.
 func rebalanced(j *apiv1.Job, version uint64) (verdict, string) {
-	if j.GetRebalance().GetActive() {
+	switch r := j.GetRebalance(); {
+	case r.GetActive():
 		return pending, ""
+	case r.GetCancelled():
+		return failed, "the rebalance was cancelled"
 	}
 	return scaled(j, version)
 }

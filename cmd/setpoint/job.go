@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,12 +18,12 @@ import (
 
 func (a *app) jobCommand() *cobra.Command {
 	return group("job", "Run jobs, change them, and see how they are",
-		a.jobRun(), a.jobPlan(), a.jobValidate(), a.jobList(), a.jobInspect(), a.jobWhy(),
+		a.jobRun(), a.jobPlan(), a.jobValidate(), a.jobList(), a.jobInspect(), a.jobWhy(), a.jobHistory(),
 		a.orTry(a.jobStop(), tryStop(nil)), a.orTry(a.jobKill(), tryStop(durationpb.New(0))), a.orTry(a.jobStart(), tryStart),
 		a.orTry(a.jobRestart(), tryRestart), a.orTry(a.jobScale(), tryScale), a.orTry(a.jobRollback(), tryRollback),
 		a.orTry(a.jobRebalance(), tryRebalance), a.jobUpdate("pause", "Pause a job's update: no further slot moves"),
 		a.jobUpdate("resume", "Go on with a paused update"),
-		a.jobUpdate("cancel", "End a job's update: slots keep the version that they have"),
+		a.jobUpdate("cancel", "End a job's update or rebalance: slots keep the version that they have, tasks stay where they are"),
 		a.orTry(a.jobRemove(), tryRemove))
 }
 
@@ -123,9 +124,9 @@ func writeJob(w io.Writer, style console.Style, now time.Time, j *apiv1.Job) {
 	}
 	if len(j.GetVersions()) > 0 {
 		fmt.Fprintln(w)
-		table := console.NewTable("VERSION", "MADE", "WHY")
+		table := console.NewTable("VERSION", "MADE", "BY", "WHY")
 		for _, v := range j.GetVersions() {
-			table.Row(fmt.Sprint(v.GetVersion()), ago(now, v.GetCreated())+" ago", v.GetReason())
+			table.Row(fmt.Sprint(v.GetVersion()), ago(now, v.GetCreated())+" ago", authorOf(v.GetBy()), v.GetReason())
 		}
 		table.Write(w, style)
 	}
@@ -149,7 +150,7 @@ func slotState(style console.Style, s *apiv1.Slot) (string, time.Time) {
 }
 
 func updateText(u *apiv1.Update) string {
-	text := fmt.Sprintf("%s, version %d to %d, %d of %d moved", u.GetState(), u.GetFrom(), u.GetTo(), u.GetMoved(), u.GetTotal())
+	text := fmt.Sprintf("%s, version %d to %d, %d of %d moved", strings.ReplaceAll(u.GetState(), "_", " "), u.GetFrom(), u.GetTo(), u.GetMoved(), u.GetTotal())
 	if u.GetFailures() > 0 {
 		text += fmt.Sprintf(", %d failed", u.GetFailures())
 	}
@@ -163,7 +164,11 @@ func rebalanceText(r *apiv1.Rebalance) string {
 	if r.GetActive() {
 		return fmt.Sprintf("under way, %d moved", r.GetMoved())
 	}
-	return fmt.Sprintf("ended, %d moved", r.GetMoved())
+	how := "ended"
+	if r.GetCancelled() {
+		how = "cancelled by an operator"
+	}
+	return fmt.Sprintf("%s, %d moved", how, r.GetMoved())
 }
 
 // change runs a command about a job and, if wait is not 0, waits until the job is as was asked for.
@@ -285,7 +290,8 @@ func (a *app) jobRebalance() *cobra.Command {
 		Use: "rebalance NAME", Short: "Move tasks to where they would be placed now", Args: takes(1, 1),
 		Long: `Moves tasks to where they would be placed now: off nodes that have more of the job's tasks than others, such as after a node came back.
 
-It keeps to the job's max_unavailable and order, moves only what fits elsewhere now, and ends by itself. Nothing is ever rebalanced unasked.`,
+It keeps to the job's max_unavailable and order, moves only what fits elsewhere now, and ends by itself; `+"`setpoint job cancel` ends it early."+` Nothing is ever
+rebalanced unasked.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
 				return ask(cmd.Context(), s, s.RebalanceJob, &apiv1.RebalanceJobRequest{Job: args[0]})

@@ -203,6 +203,10 @@ func jobChange(turn engine.Turn, job *cluster.Job) (kind, text string) {
 		return JobChanged, "update was resumed"
 	case now.Rebalances != before.Control.Rebalances:
 		return JobChanged, "is to be rebalanced"
+	case now.RebalancesEnded != before.Control.RebalancesEnded && now.Cancelled != before.Control.Cancelled:
+		return JobChanged, "update and rebalance were cancelled"
+	case now.RebalancesEnded != before.Control.RebalancesEnded:
+		return JobChanged, "rebalance was cancelled"
 	case now.Cancelled != before.Control.Cancelled:
 		return JobChanged, "update was cancelled"
 	}

@@ -248,7 +248,7 @@ func rebalanceView(j *cluster.Job) *apiv1.Rebalance {
 	if j.Control.Rebalances == 0 {
 		return nil
 	}
-	return &apiv1.Rebalance{Active: j.Rebalancing(), Moved: int64(j.Rebalance.Moved), Since: timestamp(j.Rebalance.Since)}
+	return &apiv1.Rebalance{Active: j.Rebalancing(), Moved: int64(j.Rebalance.Moved), Since: timestamp(j.Rebalance.Since), Cancelled: j.Control.RebalancesEnded == j.Control.Rebalances}
 }
 
 func versionViews(versions []cluster.JobVersion) []*apiv1.JobVersion {
@@ -256,7 +256,7 @@ func versionViews(versions []cluster.JobVersion) []*apiv1.JobVersion {
 	for i := range versions {
 		v := &versions[i]
 		out[i] = &apiv1.JobVersion{
-			Version: v.Version, SpecVersion: v.SpecVersion, Created: timestamp(v.Created), Reason: v.Reason, Spec: wire.JobSpecToProto(&v.Spec),
+			Version: v.Version, SpecVersion: v.SpecVersion, Created: timestamp(v.Created), Reason: v.Reason, Spec: wire.JobSpecToProto(&v.Spec), By: v.By,
 		}
 	}
 	return out

@@ -47,7 +47,7 @@ type (
 	RebalanceJob struct{ Job string }
 	// RemoveJob forgets a job; its tasks are stopped.
 	RemoveJob struct{ Job string }
-	// ControlUpdate pauses, resumes or cancels the update of a job.
+	// ControlUpdate pauses or resumes the update of a job, or ends its update and its rebalance as far as there are any.
 	ControlUpdate struct {
 		Job    string
 		Action UpdateAction

@@ -214,7 +214,7 @@ func (e *Engine) rollBack(name string, to uint64, why string, now cluster.Time) 
 	if v == nil {
 		return // the update stays paused
 	}
-	e.backTo(j, v, fmt.Sprintf("%sversion %d failed (%s), back to %d", cluster.AutoRollback, j.Control.Version, why, to), now)
+	e.backTo(j, v, fmt.Sprintf("%s%s; back to version %d", cluster.AutoRollback, why, to), now)
 }
 
 func (e *Engine) removeJob(op RemoveJob) (any, error) {
@@ -232,8 +232,14 @@ func (e *Engine) controlUpdate(op ControlUpdate) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	running := j.Update.State == cluster.Updating || j.Update.State == cluster.UpdatePaused
-	if !running {
+	updating, rebalancing := j.Update.State == cluster.Updating || j.Update.State == cluster.UpdatePaused, j.Rebalancing()
+	switch {
+	case updating, rebalancing && op.Action == CancelUpdate:
+	case rebalancing:
+		return nil, refused("job cancel ends the rebalance; it can be asked for again", "job %s has no update under way, and a rebalance can only be ended", j.Name)
+	case op.Action == CancelUpdate:
+		return nil, refused("job inspect says how far it is", "job %s has no update and no rebalance under way", j.Name)
+	default:
 		return nil, refused("job inspect says how far it is", "job %s has no update under way", j.Name)
 	}
 	c := j.Control
@@ -244,7 +250,12 @@ func (e *Engine) controlUpdate(op ControlUpdate) (any, error) {
 		c.UpdateHold = false
 		c.Resumes++
 	case CancelUpdate:
-		c.Cancelled, c.UpdateHold = c.Version, false
+		if updating {
+			c.Cancelled, c.UpdateHold = c.Version, false
+		}
+		if rebalancing {
+			c.RebalancesEnded = c.Rebalances
+		}
 	default:
 		return nil, &OpError{Kind: Invalid, Message: fmt.Sprintf("%q is nothing that can be done to an update", op.Action), Hint: "pause, resume or cancel"}
 	}

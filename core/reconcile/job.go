@@ -49,6 +49,7 @@ func Job(v View, name string, now cluster.Time, rev cluster.Revision) Result {
 		d.finish(s)
 	}
 	update := d.beginUpdate()
+	d.beginRebalance()
 	d.supersede(&update)
 	for _, s := range d.slots {
 		d.settle(s)

@@ -258,6 +258,7 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) admission {
 	d.forget(s, leaves)
 	if s.status == wanted && !s.up && d.stale(s) && mayMove(u) {
 		d.renew(s) // what leaves for another cause comes back with the newest version
+		u.Moved++
 	}
 	return admitted
 }

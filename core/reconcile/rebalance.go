@@ -7,19 +7,36 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
+// beginRebalance takes up that tasks are to move to where they would be placed now, or that they are not to any more. Then nothing more leaves, and what has
+// left already comes up where it was to go.
+func (d *decision) beginRebalance() {
+	c := &d.job.Control
+	switch {
+	case d.job.Rebalancing():
+		if d.balance.Ask != c.Rebalances {
+			d.balance = cluster.Rebalance{Ask: c.Rebalances, Since: d.now}
+		}
+		return
+	case c.Rebalances > 0 && c.RebalancesEnded == c.Rebalances:
+		if d.balance.Ask != c.Rebalances {
+			d.balance = cluster.Rebalance{Ask: c.Rebalances}
+		}
+		if !d.balance.Ended {
+			d.balance.Ended, d.balance.Since = true, d.now
+		}
+	}
+	for _, s := range d.slots {
+		if s.Slot != nil {
+			s.Leaves = ""
+		}
+	}
+}
+
 // rebalance has tasks move to where they would be placed now, if an operator asked for that, until that is nowhere else. What is on its way counts as if it had
 // arrived, so that no more move than have to. What an update still moves is left to that, which places it anew. It returns the moves that wait for the budget.
 func (d *decision) rebalance(seen map[*slot]bool, b *budget, u *cluster.Update) (waiting []move) {
 	if !d.job.Rebalancing() {
-		for _, s := range d.slots {
-			if s.Slot != nil {
-				s.Leaves = ""
-			}
-		}
 		return nil
-	}
-	if asked := d.job.Control.Rebalances; d.balance.Ask != asked {
-		d.balance = cluster.Rebalance{Ask: asked, Since: d.now}
 	}
 	for moved := true; moved; {
 		var busy bool

@@ -150,6 +150,36 @@ func TestRebalanceEndsWhereNothingFits(t *testing.T) {
 	}
 }
 
+// An operator ends a rebalance: what has left comes up where it was to go, nothing more leaves, and a replacement that was to start first goes.
+func TestARebalanceIsCancelled(t *testing.T) {
+	for _, order := range []cluster.Order{cluster.StopFirst, cluster.StartFirst} {
+		t.Run(string(order), func(t *testing.T) {
+			s := lopsided(t, func(spec *cluster.JobSpec) { spec.Update.Order = order }, 6, 0)
+			s.rebalance()
+			s.decide()
+			if s.last.Changes == nil {
+				t.Fatal("nothing began to move")
+			}
+			s.control(func(c *cluster.JobControl) { c.RebalancesEnded = c.Rebalances })
+			s.run()
+			want := map[cluster.Order]string{cluster.StopFirst: "5/1", cluster.StartFirst: "6/0"}[order]
+			if got := s.spreadOut(); got != want {
+				t.Errorf("tasks are %s, want %s", got, want)
+			}
+			if r := s.job().Rebalance; r.Ask != 1 || !r.Ended || s.job().Rebalancing() {
+				t.Errorf("the rebalance is %+v", r)
+			}
+			s.decide()
+			s.want("")
+			s.rebalance()
+			s.run()
+			if got := s.spreadOut(); got != "3/3" {
+				t.Errorf("asked for again: tasks are %s, want 3/3", got)
+			}
+		})
+	}
+}
+
 func TestARebalanceIsAskedForAgain(t *testing.T) {
 	s := lopsided(t, nil, 2, 2)
 	s.rebalance()

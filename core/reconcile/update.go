@@ -53,21 +53,40 @@ func (d *decision) carryOver() {
 	}
 }
 
-// comesFrom returns the version that was in force before: that of the last update that came to its end, or of the one that this one cuts short.
+// comesFrom returns the version that was in force before: that of the last update that came to its end, or of the one that this one cuts short; or the newest
+// since then with the same content, which was in force without an update.
 func (d *decision) comesFrom(u cluster.Update) uint64 {
 	switch u.State {
 	case cluster.Updating, cluster.UpdatePaused, cluster.UpdateCancelled:
 		return u.From
 	case cluster.UpdateCompleted, cluster.UpdateRolledBack:
-		return u.To
+		return d.lastLike(u.To)
 	case cluster.UpdateNone:
 	}
 	for _, s := range d.slots {
 		if s.was != nil {
-			return s.Version
+			return d.lastLike(s.Version)
 		}
 	}
 	return 0
+}
+
+// lastLike returns the last of the versions that followed one, before the newest, as long as they had its content.
+func (d *decision) lastLike(version uint64) uint64 {
+	first := d.job.VersionOf(version)
+	if first == nil {
+		return version
+	}
+	for _, v := range d.job.Control.Versions {
+		switch {
+		case v.Version <= version || v.Version == d.job.Control.Version:
+		case v.SpecVersion != first.SpecVersion:
+			return version
+		default:
+			version = v.Version
+		}
+	}
+	return version
 }
 
 func (d *decision) enter(u *cluster.Update, st cluster.UpdateState, message string) {
@@ -108,6 +127,7 @@ func (d *decision) updateWishes(u *cluster.Update) []move {
 		default:
 			renewed++
 			d.renew(s)
+			u.Moved++
 		}
 	}
 	return out

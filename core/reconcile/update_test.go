@@ -86,7 +86,7 @@ func TestSlotsThatAreNotUpGoFirstAndTakeNoPlace(t *testing.T) {
 	s.decide()
 	// Slot 4 comes up with version 1 no more; slot 3 gets version 2 at once. Neither was up before the update, so slot 1 may go as well.
 	s.want("new 3, stop 1, stop 4")
-	if u := s.update(); u.Moved != 1 || u.Total != 4 {
+	if u := s.update(); u.Moved != 3 || u.Total != 4 {
 		t.Errorf("update %+v", u)
 	}
 }
@@ -357,6 +357,35 @@ func TestAutomaticRollback(t *testing.T) {
 		if n := len(s.SlotTasks(jobName, k)); n != 1 {
 			t.Errorf("slot %s had %d tasks, want the one that was never moved", k, n)
 		}
+	}
+}
+
+// What was changed outside of task {} since the last update was in force as well, and is not undone by an update that fails.
+func TestAutomaticRollbackKeepsWhatWasChangedBefore(t *testing.T) {
+	for name, updated := range map[string]bool{"after an update": true, "before any": false} {
+		t.Run(name, func(t *testing.T) {
+			s := upScene(t, 3, 2, updates(func(u *cluster.UpdateSpec) { u.OnFailure, u.Monitor = cluster.FailureRollback, 0 }))
+			if updated {
+				s.version(env("2"))
+				for range 4 {
+					s.run()
+				}
+				s.wantUpdate(cluster.UpdateCompleted)
+			}
+			s.version(func(spec *cluster.JobSpec) { spec.Count = 3 })
+			s.run()
+			inForce := s.job().Control.Version
+			s.version(env("3"))
+			s.decide()
+			s.stopAndStart()
+			if got := s.update().From; got != inForce {
+				t.Errorf("the update comes from version %d, and version %d was in force", got, inForce)
+			}
+			s.observe("1", cluster.Failed)
+			if r := s.decide(); r.Rollback != inForce {
+				t.Errorf("rolls back to %d, want %d", r.Rollback, inForce)
+			}
+		})
 	}
 }
 

@@ -41,6 +41,8 @@ type JobControl struct {
 	AskedBy     string // who asked for the latest of all this; "": the core, by an update that rolls back
 	AskedRev    Revision
 	Rebalances  uint64 // how often it was asked that tasks move to where they would be placed now
+
+	RebalancesEnded uint64 // that of these which an operator ended
 }
 
 // JobVersion is one version of a job.
@@ -316,7 +318,8 @@ type Rebalance struct {
 
 // Rebalancing reports whether tasks of the job move to where they would be placed now.
 func (j *Job) Rebalancing() bool {
-	return !j.Control.Stopped && j.Control.Rebalances > 0 && (j.Rebalance.Ask != j.Control.Rebalances || !j.Rebalance.Ended)
+	c := &j.Control
+	return !c.Stopped && c.Rebalances > c.RebalancesEnded && (j.Rebalance.Ask != c.Rebalances || !j.Rebalance.Ended)
 }
 
 // Slot is a place in a job for one task.

@@ -53,6 +53,8 @@ func JobControlToProto(c *cluster.JobControl) *setpointv1.JobControl {
 		AskedBy:     c.AskedBy,
 		AskedRev:    uint64(c.AskedRev),
 		Rebalances:  c.Rebalances,
+
+		RebalancesEnded: c.RebalancesEnded,
 	}
 }
 
@@ -82,6 +84,8 @@ func JobControlFromProto(p *setpointv1.JobControl) (cluster.JobControl, error) {
 		AskedBy:     p.GetAskedBy(),
 		AskedRev:    cluster.Revision(p.GetAskedRev()),
 		Rebalances:  p.GetRebalances(),
+
+		RebalancesEnded: p.GetRebalancesEnded(),
 	}, nil
 }
 

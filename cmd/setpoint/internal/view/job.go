@@ -56,9 +56,10 @@ type Update struct {
 
 // Rebalance is how far moving a job's tasks to where they would be placed now has come.
 type Rebalance struct {
-	Active bool   `json:"active"`
-	Moved  int64  `json:"moved"`
-	Since  Moment `json:"since"`
+	Active    bool   `json:"active"`
+	Moved     int64  `json:"moved"`
+	Since     Moment `json:"since"`
+	Cancelled bool   `json:"cancelled"`
 }
 
 // Slot is a place in a job for one task.
@@ -85,6 +86,7 @@ type JobVersion struct {
 	SpecVersion uint64   `json:"spec_version"`
 	Created     Moment   `json:"created"`
 	Reason      string   `json:"reason"`
+	By          string   `json:"by"` // empty: the server itself
 	Spec        *JobSpec `json:"spec"`
 }
 
@@ -107,7 +109,7 @@ func OfJob(j *apiv1.Job) Job {
 		}
 	}
 	if r := j.GetRebalance(); r != nil {
-		out.Rebalance = &Rebalance{Active: r.GetActive(), Moved: r.GetMoved(), Since: moment(r.GetSince())}
+		out.Rebalance = &Rebalance{Active: r.GetActive(), Moved: r.GetMoved(), Since: moment(r.GetSince()), Cancelled: r.GetCancelled()}
 	}
 	return out
 }
@@ -125,7 +127,7 @@ func ofSlot(s *apiv1.Slot) Slot {
 
 func ofJobVersion(v *apiv1.JobVersion) JobVersion {
 	return JobVersion{
-		Version: v.GetVersion(), SpecVersion: v.GetSpecVersion(), Created: moment(v.GetCreated()), Reason: v.GetReason(), Spec: ofJobSpec(v.GetSpec()),
+		Version: v.GetVersion(), SpecVersion: v.GetSpecVersion(), Created: moment(v.GetCreated()), Reason: v.GetReason(), By: v.GetBy(), Spec: ofJobSpec(v.GetSpec()),
 	}
 }
 

@@ -1274,8 +1274,9 @@ func (x *Job) GetRebalance() *Rebalance {
 type Rebalance struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Active        bool                   `protobuf:"varint,1,opt,name=active,proto3" json:"active,omitempty"`
-	Moved         int64                  `protobuf:"varint,2,opt,name=moved,proto3" json:"moved,omitempty"` // tasks that left
-	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`  // when it began, or ended
+	Moved         int64                  `protobuf:"varint,2,opt,name=moved,proto3" json:"moved,omitempty"`         // tasks that left
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`          // when it began, or ended
+	Cancelled     bool                   `protobuf:"varint,4,opt,name=cancelled,proto3" json:"cancelled,omitempty"` // an operator ended it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1329,6 +1330,13 @@ func (x *Rebalance) GetSince() *timestamppb.Timestamp {
 		return x.Since
 	}
 	return nil
+}
+
+func (x *Rebalance) GetCancelled() bool {
+	if x != nil {
+		return x.Cancelled
+	}
+	return false
 }
 
 type JobCounts struct {
@@ -1766,6 +1774,7 @@ type JobVersion struct {
 	Created       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	Spec          *v1.JobSpec            `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
+	By            string                 `protobuf:"bytes,6,opt,name=by,proto3" json:"by,omitempty"` // who asked for it; empty: the core, by an update that rolls back
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1833,6 +1842,13 @@ func (x *JobVersion) GetSpec() *v1.JobSpec {
 		return x.Spec
 	}
 	return nil
+}
+
+func (x *JobVersion) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
 }
 
 type Plugin struct {
@@ -2385,11 +2401,12 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x06stalls\x18\f \x03(\v2\x16.setpoint.api.v1.StallR\x06stalls\x12+\n" +
 	"\x05slots\x18\r \x03(\v2\x15.setpoint.api.v1.SlotR\x05slots\x127\n" +
 	"\bversions\x18\x0e \x03(\v2\x1b.setpoint.api.v1.JobVersionR\bversions\x128\n" +
-	"\trebalance\x18\x0f \x01(\v2\x1a.setpoint.api.v1.RebalanceR\trebalance\"k\n" +
+	"\trebalance\x18\x0f \x01(\v2\x1a.setpoint.api.v1.RebalanceR\trebalance\"\x89\x01\n" +
 	"\tRebalance\x12\x16\n" +
 	"\x06active\x18\x01 \x01(\bR\x06active\x12\x14\n" +
 	"\x05moved\x18\x02 \x01(\x03R\x05moved\x120\n" +
-	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xc8\x02\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1c\n" +
+	"\tcancelled\x18\x04 \x01(\bR\tcancelled\"\xc8\x02\n" +
 	"\tJobCounts\x12\x16\n" +
 	"\x06wanted\x18\x01 \x01(\x03R\x06wanted\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\x03R\x02up\x12\x12\n" +
@@ -2439,14 +2456,15 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\brestarts\x18\f \x01(\x03R\brestarts\x12\x18\n" +
 	"\abackoff\x18\r \x01(\x03R\abackoff\x12\x12\n" +
 	"\x04task\x18\x0e \x01(\tR\x04task\x12\x16\n" +
-	"\x06failed\x18\x0f \x01(\bR\x06failed\"\xc1\x01\n" +
+	"\x06failed\x18\x0f \x01(\bR\x06failed\"\xd1\x01\n" +
 	"\n" +
 	"JobVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12!\n" +
 	"\fspec_version\x18\x02 \x01(\x04R\vspecVersion\x124\n" +
 	"\acreated\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12(\n" +
-	"\x04spec\x18\x05 \x01(\v2\x14.setpoint.v1.JobSpecR\x04spec\"\xb3\x02\n" +
+	"\x04spec\x18\x05 \x01(\v2\x14.setpoint.v1.JobSpecR\x04spec\x12\x0e\n" +
+	"\x02by\x18\x06 \x01(\tR\x02by\"\xb3\x02\n" +
 	"\x06Plugin\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +

@@ -726,24 +726,25 @@ func (x *Rebalance) GetSince() *Time {
 }
 
 type JobControl struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Spec          *JobSpec               `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	SpecVersion   uint64                 `protobuf:"varint,3,opt,name=spec_version,json=specVersion,proto3" json:"spec_version,omitempty"`
-	Changed       *Time                  `protobuf:"bytes,4,opt,name=changed,proto3" json:"changed,omitempty"`
-	ChangedRev    uint64                 `protobuf:"varint,5,opt,name=changed_rev,json=changedRev,proto3" json:"changed_rev,omitempty"`
-	Versions      []*JobVersion          `protobuf:"bytes,6,rep,name=versions,proto3" json:"versions,omitempty"`
-	Stopped       bool                   `protobuf:"varint,7,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	StopGraceNs   int64                  `protobuf:"varint,8,opt,name=stop_grace_ns,json=stopGraceNs,proto3" json:"stop_grace_ns,omitempty"`
-	Restarts      uint64                 `protobuf:"varint,9,opt,name=restarts,proto3" json:"restarts,omitempty"`
-	UpdateHold    bool                   `protobuf:"varint,10,opt,name=update_hold,json=updateHold,proto3" json:"update_hold,omitempty"`
-	Cancelled     uint64                 `protobuf:"varint,11,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	Resumes       uint64                 `protobuf:"varint,12,opt,name=resumes,proto3" json:"resumes,omitempty"`
-	AskedBy       string                 `protobuf:"bytes,20,opt,name=asked_by,json=askedBy,proto3" json:"asked_by,omitempty"`
-	AskedRev      uint64                 `protobuf:"varint,21,opt,name=asked_rev,json=askedRev,proto3" json:"asked_rev,omitempty"`
-	Rebalances    uint64                 `protobuf:"varint,13,opt,name=rebalances,proto3" json:"rebalances,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Spec            *JobSpec               `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	Version         uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	SpecVersion     uint64                 `protobuf:"varint,3,opt,name=spec_version,json=specVersion,proto3" json:"spec_version,omitempty"`
+	Changed         *Time                  `protobuf:"bytes,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	ChangedRev      uint64                 `protobuf:"varint,5,opt,name=changed_rev,json=changedRev,proto3" json:"changed_rev,omitempty"`
+	Versions        []*JobVersion          `protobuf:"bytes,6,rep,name=versions,proto3" json:"versions,omitempty"`
+	Stopped         bool                   `protobuf:"varint,7,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	StopGraceNs     int64                  `protobuf:"varint,8,opt,name=stop_grace_ns,json=stopGraceNs,proto3" json:"stop_grace_ns,omitempty"`
+	Restarts        uint64                 `protobuf:"varint,9,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	UpdateHold      bool                   `protobuf:"varint,10,opt,name=update_hold,json=updateHold,proto3" json:"update_hold,omitempty"`
+	Cancelled       uint64                 `protobuf:"varint,11,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	Resumes         uint64                 `protobuf:"varint,12,opt,name=resumes,proto3" json:"resumes,omitempty"`
+	AskedBy         string                 `protobuf:"bytes,20,opt,name=asked_by,json=askedBy,proto3" json:"asked_by,omitempty"`
+	AskedRev        uint64                 `protobuf:"varint,21,opt,name=asked_rev,json=askedRev,proto3" json:"asked_rev,omitempty"`
+	Rebalances      uint64                 `protobuf:"varint,13,opt,name=rebalances,proto3" json:"rebalances,omitempty"`
+	RebalancesEnded uint64                 `protobuf:"varint,14,opt,name=rebalances_ended,json=rebalancesEnded,proto3" json:"rebalances_ended,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *JobControl) Reset() {
@@ -877,6 +878,13 @@ func (x *JobControl) GetAskedRev() uint64 {
 func (x *JobControl) GetRebalances() uint64 {
 	if x != nil {
 		return x.Rebalances
+	}
+	return 0
+}
+
+func (x *JobControl) GetRebalancesEnded() uint64 {
+	if x != nil {
+		return x.RebalancesEnded
 	}
 	return 0
 }
@@ -3305,7 +3313,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x03ask\x18\x01 \x01(\x04R\x03ask\x12\x14\n" +
 	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x14\n" +
 	"\x05moved\x18\x03 \x01(\x03R\x05moved\x12'\n" +
-	"\x05since\x18\x04 \x01(\v2\x11.setpoint.v1.TimeR\x05since\"\x81\x04\n" +
+	"\x05since\x18\x04 \x01(\v2\x11.setpoint.v1.TimeR\x05since\"\xac\x04\n" +
 	"\n" +
 	"JobControl\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.setpoint.v1.JobSpecR\x04spec\x12\x18\n" +
@@ -3327,7 +3335,8 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\tasked_rev\x18\x15 \x01(\x04R\baskedRev\x12\x1e\n" +
 	"\n" +
 	"rebalances\x18\r \x01(\x04R\n" +
-	"rebalances\"\xe4\x01\n" +
+	"rebalances\x12)\n" +
+	"\x10rebalances_ended\x18\x0e \x01(\x04R\x0frebalancesEnded\"\xe4\x01\n" +
 	"\n" +
 	"JobVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12!\n" +

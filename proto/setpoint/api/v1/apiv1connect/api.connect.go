@@ -142,7 +142,7 @@ type ApiServiceClient interface {
 	RebalanceJob(context.Context, *connect.Request[v1.RebalanceJobRequest]) (*connect.Response[v1.JobResponse], error)
 	// Forgets a job; its tasks are stopped. Role: operator.
 	RemoveJob(context.Context, *connect.Request[v1.RemoveJobRequest]) (*connect.Response[v1.RemoveJobResponse], error)
-	// Pauses, resumes or cancels a job's update. Role: operator.
+	// Pauses or resumes a job's update, or ends its update and its rebalance as far as there are any. Role: operator.
 	ControlUpdate(context.Context, *connect.Request[v1.ControlUpdateRequest]) (*connect.Response[v1.JobResponse], error)
 	// Tries commands on a copy of the state, with the plugins' answers to it, and says what would follow. Nothing is done. Role: reader.
 	Plan(context.Context, *connect.Request[v1.PlanRequest]) (*connect.Response[v1.PlanResponse], error)
@@ -710,7 +710,7 @@ type ApiServiceHandler interface {
 	RebalanceJob(context.Context, *connect.Request[v1.RebalanceJobRequest]) (*connect.Response[v1.JobResponse], error)
 	// Forgets a job; its tasks are stopped. Role: operator.
 	RemoveJob(context.Context, *connect.Request[v1.RemoveJobRequest]) (*connect.Response[v1.RemoveJobResponse], error)
-	// Pauses, resumes or cancels a job's update. Role: operator.
+	// Pauses or resumes a job's update, or ends its update and its rebalance as far as there are any. Role: operator.
 	ControlUpdate(context.Context, *connect.Request[v1.ControlUpdateRequest]) (*connect.Response[v1.JobResponse], error)
 	// Tries commands on a copy of the state, with the plugins' answers to it, and says what would follow. Nothing is done. Role: reader.
 	Plan(context.Context, *connect.Request[v1.PlanRequest]) (*connect.Response[v1.PlanResponse], error)
