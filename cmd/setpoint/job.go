@@ -290,7 +290,7 @@ func (a *app) jobRebalance() *cobra.Command {
 		Use: "rebalance NAME", Short: "Move tasks to where they would be placed now", Args: takes(1, 1),
 		Long: `Moves tasks to where they would be placed now: off nodes that have more of the job's tasks than others, such as after a node came back.
 
-It keeps to the job's max_unavailable and order, moves only what fits elsewhere now, and ends by itself; `+"`setpoint job cancel` ends it early."+` Nothing is ever
+It keeps to the job's max_unavailable and order, moves only what fits elsewhere now, and ends by itself; ` + "`setpoint job cancel` ends it early." + ` Nothing is ever
 rebalanced unasked.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
