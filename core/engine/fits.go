@@ -75,7 +75,8 @@ func (v view) Fits(job *cluster.Job, slot *cluster.Slot, leaving *cluster.Task, 
 	}
 	c = without(c, leaving, freed)
 	st := place.Stand(c, g)
-	return reconcile.Fit{Code: st.Code(), Why: place.Sentence(st.Facts(), place.Describe(c, g))}
+	details := place.Describe(c, g)
+	return reconcile.Fit{Code: st.Code(), Why: place.Sentence(st.Facts(), details), Clears: details.Clears}
 }
 
 // withClaims is the cluster with the room that a decision under way keeps, besides what is kept already.

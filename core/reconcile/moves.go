@@ -280,7 +280,7 @@ func (d *decision) room(m *move, first bool) (startFirst, room bool) {
 	d.NoRoom = true
 	d.stallSlot(s.ID(), cluster.Stall{
 		Code: fit.Code, Message: fmt.Sprintf("task %s stays (%s), for its replacement would not fit in its place: %s", s.keep.ID, m.reason, fit.Why),
-		Clears: "room becomes free",
+		Clears: cmp.Or(fit.Clears, "room becomes free"),
 	})
 	return false, false
 }

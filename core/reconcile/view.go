@@ -48,6 +48,8 @@ type Fit struct {
 	Node cluster.NodeID // "": nowhere
 	Code cluster.Code   // why not
 	Why  string         // the same for people
+
+	Clears string // what would make room
 }
 
 // Verdict is what the filters together say of one class and node.
