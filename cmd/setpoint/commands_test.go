@@ -486,7 +486,7 @@ func TestLabel(t *testing.T) {
 	}
 	f.plan = &apiv1.PlanResponse{Settled: true}
 	f.run(t, "node", "label", "n2", "disk-", "--dry-run").expect(t, exitDone,
-		[]string{"n2: nothing was changed", "would move 2 running tasks", "nothing: all is as asked already"}, nil)
+		[]string{"n2: still disk=ssd zone=a; nothing was changed", "would move 2 running tasks", "nothing: no task would be created, stopped or moved"}, nil)
 }
 
 func TestStatusWaits(t *testing.T) {

@@ -180,7 +180,7 @@ func writePlan(w io.Writer, style console.Style, plan *apiv1.PlanResponse, all b
 		rows++
 	}
 	if rows == 0 {
-		fmt.Fprintln(w, "  nothing: all is as asked already")
+		fmt.Fprintln(w, "  nothing: no task would be created, stopped or moved")
 	} else {
 		table.Write(w, style)
 	}

@@ -80,7 +80,7 @@ func TestJobPlan(t *testing.T) {
 		return &apiv1.JobResponse{Job: &apiv1.Job{Name: "web"}}, nil
 	}
 	file := jobFile(t, "job \"web\" {\n  type = \"replicated\"\n  task {\n    driver = \"sim\"\n    command = [\"x\"]\n  }\n}\n")
-	f.run(t, "job", "plan", file).expect(t, exitDone, []string{"nothing: all is as asked already", "stall 0"}, nil)
+	f.run(t, "job", "plan", file).expect(t, exitDone, []string{"nothing: no task would be created, stopped or moved", "stall 0"}, nil)
 	last := f.noted()[len(f.noted())-1].(*apiv1.PlanRequest)
 	if len(last.GetCommands()) != 1 || last.GetCommands()[0].GetRunJob().GetSpec().GetName() != "web" || !last.GetCommands()[0].GetRunJob().GetHasDefaults() {
 		t.Errorf("asked %v", last)

@@ -182,7 +182,7 @@ func writeLabels(w io.Writer, style console.Style, res *apiv1.NodeResponse, dryR
 	n, moves := res.GetNode(), res.GetMoves()
 	switch {
 	case dryRun:
-		fmt.Fprintf(w, "%s: nothing was changed\n", n.GetName())
+		fmt.Fprintf(w, "%s: still %s; nothing was changed\n", n.GetName(), pairs(n.GetLabels()))
 	case !res.GetChanged():
 		fmt.Fprintf(w, "%s: nothing to change\n", n.GetName())
 	default:
