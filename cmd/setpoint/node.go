@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -113,28 +114,60 @@ func writeNode(w io.Writer, style console.Style, now time.Time, n *apiv1.Node) {
 	rows.Row("id", n.GetId())
 	rows.Row("availability", availability(style, n))
 	rows.Row("labels", pairs(n.GetLabels()))
+	rows.Row("capacity", resourcesText(n.GetCapacity()))
 	rows.Row("used", resourcesText(n.GetUsed()))
 	rows.Row("free", resourcesText(n.GetFree()))
-	rows.Row("capacity", resourcesText(n.GetCapacity()))
-	rows.Row("tasks", fmt.Sprint(n.GetTasks()))
-	for _, p := range n.GetPorts() {
-		rows.Row(fmt.Sprintf("port %d", p.GetNumber()), p.GetName())
+	for _, p := range n.GetPools() {
+		rows.Row("pool "+p.GetName(), fmt.Sprintf("%d of the %d addresses of %s are used", p.GetUsed(), p.GetTotal(), p.GetCidr()))
 	}
+	rows.Row("tasks", fmt.Sprint(n.GetTasks()))
 	rows.Row("host", sentence(d.GetHostname(), d.GetOs()+"/"+d.GetArch(), strings.Join(d.GetAddresses(), " ")))
 	rows.Row("drivers", strings.Join(d.GetDrivers(), " "))
 	rows.Row("attributes", pairs(d.GetAttributes()))
 	rows.Row("agent", d.GetVersion())
 	rows.Row("joined", ago(now, n.GetJoined())+" ago")
 	rows.Write(w, console.Style{})
+	writeHolders(w, style, n.GetHolders())
 	writeStalls(w, style, now, n.GetStalls())
+}
+
+// writeHolders says which tasks take what of a node.
+func writeHolders(w io.Writer, style console.Style, holders []*apiv1.Holder) {
+	if len(holders) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	table := console.NewTable("HELD BY", "PHASE", "CPU", "MEMORY", "UNITS", "PORTS", "ADDRESSES")
+	for _, h := range holders {
+		var ports, addresses []string
+		for _, p := range h.GetPorts() {
+			ports = append(ports, fmt.Sprintf("%d (%s)", p.GetNumber(), p.GetName()))
+		}
+		for _, a := range h.GetAddresses() {
+			addresses = append(addresses, fmt.Sprintf("%s (%s)", a.GetAddress(), a.GetPool()))
+		}
+		r := h.GetReserves()
+		table.Row(h.GetTask(), h.GetPhase(), console.CPU(r.GetMilliCpu()), console.Bytes(r.GetMemoryBytes()), unitsText(r.GetUnits()),
+			strings.Join(ports, " "), strings.Join(addresses, " "))
+	}
+	table.Write(w, style)
 }
 
 func resourcesText(r *setpointv1.Resources) string {
 	text := console.CPU(r.GetMilliCpu()) + " cpu, " + console.Bytes(r.GetMemoryBytes())
-	for name, n := range r.GetUnits() {
-		text += fmt.Sprintf(", %d %s", n, name)
+	if units := unitsText(r.GetUnits()); units != "" {
+		text += ", " + units
 	}
 	return text
+}
+
+// unitsText writes named units in the order of their names.
+func unitsText(units map[string]int64) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(units)) {
+		out = append(out, fmt.Sprintf("%d %s", units[name], name))
+	}
+	return strings.Join(out, ", ")
 }
 
 func (a *app) nodeLabel() *cobra.Command {

@@ -10,21 +10,44 @@ import (
 	"github.com/setpointd/setpoint/core/engine"
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
 	"github.com/setpointd/setpoint/sdk/cluster"
+	"github.com/setpointd/setpoint/sdk/wire"
 )
 
 const listNodes = "node ls lists those that there are"
 
-// uses returns what is reserved on each node, and the state in which it is.
-func (v *service) uses(ctx context.Context) (*engine.State, map[cluster.NodeID]*engine.NodeUse, error) {
+// uses returns what is reserved on each node and in pools, and the state in which it is.
+func (v *service) uses(ctx context.Context) (engine.InspectResult, map[cluster.NodeID]*engine.NodeUse, error) {
 	all, err := do[engine.InspectResult](ctx, v.opts.Engine, engine.Inspect{})
 	if err != nil {
-		return nil, nil, err
+		return all, nil, err
 	}
 	out := make(map[cluster.NodeID]*engine.NodeUse, len(all.Nodes))
 	for i := range all.Nodes {
 		out[all.Nodes[i].Node] = &all.Nodes[i]
 	}
-	return all.State, out, nil
+	return all, out, nil
+}
+
+// setHolders says of a node which tasks reserve something there, and how full the pools are of which they have addresses.
+func setHolders(v *apiv1.Node, all engine.InspectResult, n *cluster.Node) {
+	named := make(map[string]bool)
+	for t := range all.State.TasksOn(n.ID) {
+		if t.Dead() {
+			continue
+		}
+		view := taskView(all.State, t)
+		v.Holders = append(v.Holders, &apiv1.Holder{
+			Task: view.GetId(), Phase: view.GetPhase(), Reserves: wire.ResourcesToProto(t.Reserve.Resources), Ports: view.GetPorts(), Addresses: view.GetAddresses(),
+		})
+		for _, a := range t.Placement.Addresses {
+			named[a.Pool] = true
+		}
+	}
+	for _, p := range all.Pools {
+		if named[p.Name] {
+			v.Pools = append(v.Pools, &apiv1.Pool{Name: p.Name, Cidr: p.CIDR, Total: p.Total, Used: p.Used})
+		}
+	}
 }
 
 func portsTaken(ports map[uint16]cluster.TaskID) []*apiv1.Port {
@@ -42,10 +65,11 @@ func (v *service) ListNodes(ctx context.Context, req *connect.Request[apiv1.List
 	if err != nil {
 		return nil, err
 	}
-	state, uses, err := v.uses(ctx)
+	all, uses, err := v.uses(ctx)
 	if err != nil {
 		return nil, err
 	}
+	state := all.State
 	var rows []row[*cluster.Node]
 	for n := range state.Nodes() {
 		rows = append(rows, row[*cluster.Node]{string(n.ID), n})
@@ -60,15 +84,17 @@ func (v *service) ListNodes(ctx context.Context, req *connect.Request[apiv1.List
 
 // GetNode returns one node.
 func (v *service) GetNode(ctx context.Context, req *connect.Request[apiv1.GetNodeRequest]) (*connect.Response[apiv1.NodeResponse], error) {
-	state, uses, err := v.uses(ctx)
+	all, uses, err := v.uses(ctx)
 	if err != nil {
 		return nil, err
 	}
-	n := state.NodeNamed(req.Msg.GetNode())
+	n := all.State.NodeNamed(req.Msg.GetNode())
 	if n == nil {
 		return nil, notFound("node", req.Msg.GetNode(), listNodes)
 	}
-	return connect.NewResponse(&apiv1.NodeResponse{Node: nodeView(state, n, uses[n.ID])}), nil
+	view := nodeView(all.State, n, uses[n.ID])
+	setHolders(view, all, n)
+	return connect.NewResponse(&apiv1.NodeResponse{Node: view}), nil
 }
 
 // node runs a command about a node.

@@ -72,6 +72,18 @@ func taskView(s *engine.State, t *cluster.Task) *apiv1.Task {
 	return v
 }
 
+// notNegative returns what is left to be given: nothing of what is overdrawn since a node has less than it had.
+func notNegative(r cluster.Resources) cluster.Resources {
+	out := cluster.Resources{MilliCPU: max(r.MilliCPU, 0), Memory: max(r.Memory, 0)}
+	for name, n := range r.Units {
+		if out.Units == nil {
+			out.Units = make(map[string]int64, len(r.Units))
+		}
+		out.Units[name] = max(n, 0)
+	}
+	return out
+}
+
 // newestTask returns the newest task of a slot, or nil.
 func newestTask(s *engine.State, job string, key cluster.SlotKey) *cluster.Task {
 	tasks := s.SlotTasks(job, key)
@@ -102,7 +114,7 @@ func nodeView(s *engine.State, n *cluster.Node, use *engine.NodeUse) *apiv1.Node
 		v.Stalls = append(v.Stalls, stallView(s, stall))
 	}
 	if use != nil {
-		v.Used, v.Free, v.Tasks = wire.ResourcesToProto(use.Reserved), wire.ResourcesToProto(use.Free), int64(use.Tasks)
+		v.Used, v.Free, v.Tasks = wire.ResourcesToProto(use.Reserved), wire.ResourcesToProto(notNegative(use.Free)), int64(use.Tasks)
 		v.Ports = portsTaken(use.Ports)
 	}
 	return v

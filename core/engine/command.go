@@ -123,6 +123,7 @@ type NodeResult struct {
 type InspectResult struct {
 	State *State
 	Nodes []NodeUse
+	Pools []PoolUse // by name
 }
 
 // NodeUse is what is reserved on a node by tasks that are not dead, and by whom.
@@ -132,6 +133,13 @@ type NodeUse struct {
 	Free     cluster.Resources
 	Ports    map[uint16]cluster.TaskID
 	Tasks    int
+}
+
+// PoolUse is how much of a pool is taken.
+type PoolUse struct {
+	Pool
+	Total int64
+	Used  int64
 }
 
 // WhyResult says what keeps a task from each node.

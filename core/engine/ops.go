@@ -66,7 +66,7 @@ func (e *Engine) answer(q question, s *State) (any, error) {
 	case Foresee:
 		return e.foresee(s, q.now), nil
 	}
-	return InspectResult{State: s, Nodes: e.ledger.use()}, nil
+	return InspectResult{State: s, Nodes: e.ledger.use(), Pools: e.poolUse()}, nil
 }
 
 // why explains what keeps a task from every node.

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 
 	"github.com/setpointd/setpoint/core/place"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -18,6 +20,16 @@ func newPools(configured []Pool) map[string]*place.Pool {
 	out := make(map[string]*place.Pool, len(configured))
 	for _, p := range configured {
 		out[p.Name] = &place.Pool{Name: p.Name, Prefix: netip.MustParsePrefix(p.CIDR).Masked(), Taken: map[netip.Addr]cluster.TaskID{}}
+	}
+	return out
+}
+
+// poolUse returns how much of each pool is taken, for people.
+func (e *Engine) poolUse() []PoolUse {
+	var out []PoolUse
+	for _, name := range slices.Sorted(maps.Keys(e.pools)) {
+		p := e.pools[name]
+		out = append(out, PoolUse{Pool: Pool{Name: name, CIDR: p.Prefix.String()}, Total: p.Total(), Used: int64(len(p.Taken))})
 	}
 	return out
 }

@@ -18,9 +18,11 @@ type Details struct {
 	Ports   []Holders // in the fixed order
 	Pools   []PoolUse // in the fixed order
 	Nearest NodeReasons
-	Found   bool   // whether there is a nearest node
-	Exceeds string // the resource of which more is wanted than any present node has; "": none
-	Clears  string // what would let a task be placed
+	Found   bool     // whether there is a nearest node
+	Exceeds string   // the resource of which more is wanted than any present node has; "": none
+	Unheard bool     // no present node has any of it: its name may be wrong
+	Units   []string // that nodes have, by name
+	Clears  string   // what would let a task be placed
 }
 
 // Lack is a resource that nodes lack.
@@ -81,6 +83,7 @@ func Describe(c Cluster, g Group) Details {
 	slices.SortFunc(out.Lacks, func(a, b Lack) int { return order(a.Resource) - order(b.Resource) })
 	slices.SortFunc(out.Ports, func(a, b Holders) int { return order(a.Port) - order(b.Port) })
 	out.Exceeds, _ = ExceedsEvery(c, g)
+	out.hear(&c, indexes)
 	if out.Nearest, out.Found = nearest(v, n); out.Found {
 		out.Clears = clears(out.Nearest, refusals, g.Nodes != nil)
 	} else if len(indexes) == 0 && g.Nodes == nil {
@@ -89,13 +92,31 @@ func Describe(c Cluster, g Group) Details {
 	return out
 }
 
+// hear notes which units the nodes have, if none of them has the one of which more is wanted than any has.
+func (d *Details) hear(c *Cluster, nodes []int) {
+	if d.Exceeds == "" || d.Exceeds == "cpu" || d.Exceeds == "memory" {
+		return
+	}
+	for _, i := range nodes {
+		units := c.Nodes[i].Node.Description.Capacity.Units
+		for _, name := range slices.Sorted(maps.Keys(units)) {
+			if units[name] > 0 {
+				d.Units = append(d.Units, name)
+			}
+		}
+	}
+	slices.Sort(d.Units)
+	d.Units = slices.Compact(d.Units)
+	d.Unheard = !slices.Contains(d.Units, d.Exceeds)
+}
+
 func (d *Details) lack(r Reason) {
 	if r.kind.stage != stageResource {
 		return
 	}
 	k := slices.IndexFunc(d.Lacks, func(l Lack) bool { return l.Resource == r.Detail })
 	if k < 0 {
-		d.Lacks = append(d.Lacks, Lack{Resource: r.Detail, Want: r.Want, Best: r.Free, Largest: r.Has})
+		d.Lacks = append(d.Lacks, Lack{Resource: r.Detail, Want: r.Want, Best: max(r.Free, 0), Largest: r.Has})
 		return
 	}
 	d.Lacks[k].Best, d.Lacks[k].Largest = max(d.Lacks[k].Best, r.Free), max(d.Lacks[k].Largest, r.Has)
@@ -221,7 +242,12 @@ func Sentence(f cluster.Facts, d Details) string {
 		}
 		fmt.Fprintf(&b, "no node can run it (%s: %s)", plural(f.Nodes, "node", "nodes"), strings.Join(parts, ", "))
 	}
-	if d.Exceeds != "" {
+	switch {
+	case d.Unheard && len(d.Units) > 0:
+		fmt.Fprintf(&b, ". It wants %s, and no node has any; what nodes have is %s", d.Exceeds, strings.Join(d.Units, ", "))
+	case d.Unheard:
+		fmt.Fprintf(&b, ". It wants %s, and no node has any", d.Exceeds)
+	case d.Exceeds != "":
 		fmt.Fprintf(&b, ". It wants more %s than any node has", d.Exceeds)
 	}
 	if d.Found {

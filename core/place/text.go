@@ -23,7 +23,7 @@ func (r *Reason) Text() string {
 	case stageFilter:
 		return r.filterText()
 	case stageResource:
-		out := fmt.Sprintf("lacks %s (want %s, free %s", r.Detail, amountText(r.Detail, r.Want), amountText(r.Detail, r.Free))
+		out := fmt.Sprintf("lacks %s (want %s, free %s", r.Detail, amountText(r.Detail, r.Want), amountText(r.Detail, max(r.Free, 0)))
 		if r.Want > r.Has {
 			out += ", has " + amountText(r.Detail, r.Has) + " in all"
 		}

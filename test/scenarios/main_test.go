@@ -15,6 +15,9 @@ import (
 const clusters = "4"
 
 func TestMain(m *testing.M) {
+	if os.Getenv("SCENARIO_LISTEN") != "" {
+		listenAsTask()
+	}
 	flag.Parse()
 	said := false
 	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })

@@ -126,6 +126,29 @@ type Node struct {
 	Ports          []Port            `json:"ports"`
 	Drain          *Drain            `json:"drain"`
 	Decommissioned bool              `json:"decommissioned"`
+	Holders        []Holder          `json:"holders"` // of `node inspect`
+	Pools          []Pool            `json:"pools"`   // of `node inspect`
+}
+
+// Holder is a task with what it takes of its node.
+type Holder struct {
+	Task      string    `json:"task"`
+	Reserves  Resources `json:"reserves"`
+	Ports     []Port    `json:"ports"`
+	Addresses []Address `json:"addresses"`
+}
+
+// Address is an address of a pool.
+type Address struct {
+	Pool    string `json:"pool"`
+	Address string `json:"address"`
+}
+
+// Pool is how full a pool of addresses is.
+type Pool struct {
+	Name  string `json:"name"`
+	Total int64  `json:"total"`
+	Used  int64  `json:"used"`
 }
 
 // Drain is how far a drain has come.

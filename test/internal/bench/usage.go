@@ -82,7 +82,11 @@ func (c *Cluster) checkUsage() {
 	}
 	what := ""
 	for range int(Soon / lookEvery) {
-		if what = grew(c.first, c.Usage(), len(c.allAgents())-len(c.opts.Nodes)); what == "" {
+		now := c.Usage()
+		if slices.Contains(c.opts.Unchecked, "V7 memory") { // what very much took is given back over minutes
+			now.RSS = c.first.RSS
+		}
+		if what = grew(c.first, now, len(c.allAgents())-len(c.opts.Nodes)); what == "" {
 			return
 		}
 		c.Pass(lookEvery)

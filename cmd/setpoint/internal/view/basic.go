@@ -73,6 +73,12 @@ func ports(in []*apiv1.Port) []Port {
 	return each(in, func(p *apiv1.Port) Port { return Port{Name: p.GetName(), Number: p.GetNumber()} })
 }
 
+func addresses(in []*apiv1.Address) []Address {
+	return each(in, func(g *apiv1.Address) Address {
+		return Address{Name: g.GetName(), Pool: g.GetPool(), Address: g.GetAddress()}
+	})
+}
+
 // each converts a list; the result is never nil.
 func each[A, B any](in []A, f func(A) B) []B {
 	out := make([]B, len(in))

@@ -26,6 +26,25 @@ type Node struct {
 	Attributes     map[string]string `json:"attributes"`
 	Drivers        []string          `json:"drivers"`
 	Version        string            `json:"version"`
+	Holders        []Holder          `json:"holders,omitempty"` // of `node inspect`: the tasks that reserve something there
+	Pools          []Pool            `json:"pools,omitempty"`   // of `node inspect`: those of which the holders have addresses
+}
+
+// Holder is a task with what it takes of its node.
+type Holder struct {
+	Task      string    `json:"task"`
+	Phase     string    `json:"phase"`
+	Reserves  Resources `json:"reserves"`
+	Ports     []Port    `json:"ports"`
+	Addresses []Address `json:"addresses"`
+}
+
+// Pool is how full a pool of addresses is.
+type Pool struct {
+	Name  string `json:"name"`
+	CIDR  string `json:"cidr"`
+	Total int64  `json:"total"`
+	Used  int64  `json:"used"`
 }
 
 // Drain is how far a drain has come.
@@ -47,6 +66,14 @@ func OfNode(n *apiv1.Node) Node {
 		Decommissioned: n.GetDecommissioned(), Joined: moment(n.GetJoined()), Stalls: OfStalls(n.GetStalls()),
 		Hostname: d.GetHostname(), OS: d.GetOs(), Arch: d.GetArch(), Addresses: words(d.GetAddresses()), Attributes: labels(d.GetAttributes()),
 		Drivers: words(d.GetDrivers()), Version: d.GetVersion(),
+	}
+	for _, h := range n.GetHolders() {
+		out.Holders = append(out.Holders, Holder{
+			Task: h.GetTask(), Phase: h.GetPhase(), Reserves: resources(h.GetReserves()), Ports: ports(h.GetPorts()), Addresses: addresses(h.GetAddresses()),
+		})
+	}
+	for _, p := range n.GetPools() {
+		out.Pools = append(out.Pools, Pool{Name: p.GetName(), CIDR: p.GetCidr(), Total: p.GetTotal(), Used: p.GetUsed()})
 	}
 	if r := n.GetDrain(); r != nil {
 		out.Drain = &Drain{State: r.GetState(), Left: r.GetLeft(), Lost: r.GetLost(), Since: moment(r.GetSince()), Deadline: span(r.GetDeadline()), Until: moment(r.GetUntil())}

@@ -74,9 +74,7 @@ func OfTask(t *apiv1.Task) Task {
 		Condition: Condition{State: c.GetState(), Since: moment(c.GetSince()), Reason: c.GetReason()},
 		Stalls:    each(t.GetStalls(), taskStall),
 		Phase:     t.GetPhase(), Dead: t.GetDead(), Created: moment(t.GetCreated()), Why: t.GetWhy(), Placed: moment(t.GetPlaced()), Ports: ports(t.GetPorts()),
-		Addresses: each(t.GetAddresses(), func(g *apiv1.Address) Address {
-			return Address{Name: g.GetName(), Pool: g.GetPool(), Address: g.GetAddress()}
-		}),
+		Addresses: addresses(t.GetAddresses()),
 	}
 	if t.GetSpec() != nil {
 		spec := ofTaskSpec(t.GetSpec())

@@ -883,7 +883,9 @@ type Node struct {
 	Drain          *Drain                 `protobuf:"bytes,13,opt,name=drain,proto3" json:"drain,omitempty"` // absent: not being drained
 	Decommissioned bool                   `protobuf:"varint,14,opt,name=decommissioned,proto3" json:"decommissioned,omitempty"`
 	Joined         *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=joined,proto3" json:"joined,omitempty"`
-	Stalls         []*Stall               `protobuf:"bytes,16,rep,name=stalls,proto3" json:"stalls,omitempty"` // of its drain
+	Stalls         []*Stall               `protobuf:"bytes,16,rep,name=stalls,proto3" json:"stalls,omitempty"`   // of its drain
+	Holders        []*Holder              `protobuf:"bytes,17,rep,name=holders,proto3" json:"holders,omitempty"` // GetNode only: the tasks that reserve something there
+	Pools          []*Pool                `protobuf:"bytes,18,rep,name=pools,proto3" json:"pools,omitempty"`     // GetNode only: those of which one of the holders has an address
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1030,6 +1032,166 @@ func (x *Node) GetStalls() []*Stall {
 	return nil
 }
 
+func (x *Node) GetHolders() []*Holder {
+	if x != nil {
+		return x.Holders
+	}
+	return nil
+}
+
+func (x *Node) GetPools() []*Pool {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+// Holder is a task that is not dead, with what it takes of its node.
+type Holder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`
+	Reserves      *v1.Resources          `protobuf:"bytes,3,opt,name=reserves,proto3" json:"reserves,omitempty"`
+	Ports         []*Port                `protobuf:"bytes,4,rep,name=ports,proto3" json:"ports,omitempty"`
+	Addresses     []*Address             `protobuf:"bytes,5,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Holder) Reset() {
+	*x = Holder{}
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Holder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Holder) ProtoMessage() {}
+
+func (x *Holder) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Holder.ProtoReflect.Descriptor instead.
+func (*Holder) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Holder) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Holder) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *Holder) GetReserves() *v1.Resources {
+	if x != nil {
+		return x.Reserves
+	}
+	return nil
+}
+
+func (x *Holder) GetPorts() []*Port {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *Holder) GetAddresses() []*Address {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+// Pool is a range of addresses, which belongs to the whole cluster.
+type Pool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Cidr          string                 `protobuf:"bytes,2,opt,name=cidr,proto3" json:"cidr,omitempty"`
+	Total         int64                  `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Used          int64                  `protobuf:"varint,4,opt,name=used,proto3" json:"used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pool) Reset() {
+	*x = Pool{}
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pool) ProtoMessage() {}
+
+func (x *Pool) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pool.ProtoReflect.Descriptor instead.
+func (*Pool) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Pool) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Pool) GetCidr() string {
+	if x != nil {
+		return x.Cidr
+	}
+	return ""
+}
+
+func (x *Pool) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Pool) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
 type Drain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"` // draining, drained
@@ -1044,7 +1206,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[11]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1218,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[11]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1231,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{11}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Drain) GetState() string {
@@ -1137,7 +1299,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1311,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[12]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1324,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{12}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Job) GetName() string {
@@ -1283,7 +1445,7 @@ type Rebalance struct {
 
 func (x *Rebalance) Reset() {
 	*x = Rebalance{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1457,7 @@ func (x *Rebalance) String() string {
 func (*Rebalance) ProtoMessage() {}
 
 func (x *Rebalance) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[13]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1470,7 @@ func (x *Rebalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rebalance.ProtoReflect.Descriptor instead.
 func (*Rebalance) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{13}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Rebalance) GetActive() bool {
@@ -1360,7 +1522,7 @@ type JobCounts struct {
 
 func (x *JobCounts) Reset() {
 	*x = JobCounts{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1534,7 @@ func (x *JobCounts) String() string {
 func (*JobCounts) ProtoMessage() {}
 
 func (x *JobCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[14]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1547,7 @@ func (x *JobCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobCounts.ProtoReflect.Descriptor instead.
 func (*JobCounts) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{14}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobCounts) GetWanted() int64 {
@@ -1499,7 +1661,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1673,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[15]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1686,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{15}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Update) GetState() string {
@@ -1634,7 +1796,7 @@ type Slot struct {
 
 func (x *Slot) Reset() {
 	*x = Slot{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1808,7 @@ func (x *Slot) String() string {
 func (*Slot) ProtoMessage() {}
 
 func (x *Slot) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[16]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1821,7 @@ func (x *Slot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slot.ProtoReflect.Descriptor instead.
 func (*Slot) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{16}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Slot) GetKey() string {
@@ -1781,7 +1943,7 @@ type JobVersion struct {
 
 func (x *JobVersion) Reset() {
 	*x = JobVersion{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +1955,7 @@ func (x *JobVersion) String() string {
 func (*JobVersion) ProtoMessage() {}
 
 func (x *JobVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[17]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +1968,7 @@ func (x *JobVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobVersion.ProtoReflect.Descriptor instead.
 func (*JobVersion) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{17}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobVersion) GetVersion() uint64 {
@@ -1869,7 +2031,7 @@ type Plugin struct {
 
 func (x *Plugin) Reset() {
 	*x = Plugin{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +2043,7 @@ func (x *Plugin) String() string {
 func (*Plugin) ProtoMessage() {}
 
 func (x *Plugin) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[18]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +2056,7 @@ func (x *Plugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plugin.ProtoReflect.Descriptor instead.
 func (*Plugin) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Plugin) GetName() string {
@@ -1978,7 +2140,7 @@ type WhyNode struct {
 
 func (x *WhyNode) Reset() {
 	*x = WhyNode{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2152,7 @@ func (x *WhyNode) String() string {
 func (*WhyNode) ProtoMessage() {}
 
 func (x *WhyNode) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[19]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2165,7 @@ func (x *WhyNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyNode.ProtoReflect.Descriptor instead.
 func (*WhyNode) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{19}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WhyNode) GetNode() string {
@@ -2038,7 +2200,7 @@ type WhyReason struct {
 
 func (x *WhyReason) Reset() {
 	*x = WhyReason{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +2212,7 @@ func (x *WhyReason) String() string {
 func (*WhyReason) ProtoMessage() {}
 
 func (x *WhyReason) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[20]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +2225,7 @@ func (x *WhyReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyReason.ProtoReflect.Descriptor instead.
 func (*WhyReason) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{20}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WhyReason) GetSource() string {
@@ -2106,7 +2268,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[21]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2280,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[21]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2293,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{21}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Event) GetRevision() uint64 {
@@ -2223,7 +2385,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[22]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2397,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[22]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2410,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{22}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Token) GetId() string {
@@ -2356,7 +2518,7 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\x03R\x05count\x12\x14\n" +
-	"\x05nodes\x18\x05 \x03(\tR\x05nodes\"\xd5\x05\n" +
+	"\x05nodes\x18\x05 \x03(\tR\x05nodes\"\xb5\x06\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -2374,10 +2536,23 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x05drain\x18\r \x01(\v2\x16.setpoint.api.v1.DrainR\x05drain\x12&\n" +
 	"\x0edecommissioned\x18\x0e \x01(\bR\x0edecommissioned\x122\n" +
 	"\x06joined\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x06joined\x12.\n" +
-	"\x06stalls\x18\x10 \x03(\v2\x16.setpoint.api.v1.StallR\x06stalls\x1a9\n" +
+	"\x06stalls\x18\x10 \x03(\v2\x16.setpoint.api.v1.StallR\x06stalls\x121\n" +
+	"\aholders\x18\x11 \x03(\v2\x17.setpoint.api.v1.HolderR\aholders\x12+\n" +
+	"\x05pools\x18\x12 \x03(\v2\x15.setpoint.api.v1.PoolR\x05pools\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe0\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\x01\n" +
+	"\x06Holder\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05phase\x18\x02 \x01(\tR\x05phase\x122\n" +
+	"\breserves\x18\x03 \x01(\v2\x16.setpoint.v1.ResourcesR\breserves\x12+\n" +
+	"\x05ports\x18\x04 \x03(\v2\x15.setpoint.api.v1.PortR\x05ports\x126\n" +
+	"\taddresses\x18\x05 \x03(\v2\x18.setpoint.api.v1.AddressR\taddresses\"X\n" +
+	"\x04Pool\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04cidr\x18\x02 \x01(\tR\x04cidr\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x03R\x05total\x12\x12\n" +
+	"\x04used\x18\x04 \x01(\x03R\x04used\"\xe0\x01\n" +
 	"\x05Drain\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04left\x18\x02 \x01(\x03R\x04left\x12\x12\n" +
@@ -2518,7 +2693,7 @@ func file_setpoint_api_v1_views_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_views_proto_rawDescData
 }
 
-var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*Task)(nil),                  // 0: setpoint.api.v1.Task
 	(*Desired)(nil),               // 1: setpoint.api.v1.Desired
@@ -2531,86 +2706,93 @@ var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*Facts)(nil),                 // 8: setpoint.api.v1.Facts
 	(*Exclusion)(nil),             // 9: setpoint.api.v1.Exclusion
 	(*Node)(nil),                  // 10: setpoint.api.v1.Node
-	(*Drain)(nil),                 // 11: setpoint.api.v1.Drain
-	(*Job)(nil),                   // 12: setpoint.api.v1.Job
-	(*Rebalance)(nil),             // 13: setpoint.api.v1.Rebalance
-	(*JobCounts)(nil),             // 14: setpoint.api.v1.JobCounts
-	(*Update)(nil),                // 15: setpoint.api.v1.Update
-	(*Slot)(nil),                  // 16: setpoint.api.v1.Slot
-	(*JobVersion)(nil),            // 17: setpoint.api.v1.JobVersion
-	(*Plugin)(nil),                // 18: setpoint.api.v1.Plugin
-	(*WhyNode)(nil),               // 19: setpoint.api.v1.WhyNode
-	(*WhyReason)(nil),             // 20: setpoint.api.v1.WhyReason
-	(*Event)(nil),                 // 21: setpoint.api.v1.Event
-	(*Token)(nil),                 // 22: setpoint.api.v1.Token
-	nil,                           // 23: setpoint.api.v1.Node.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 25: setpoint.v1.TaskSpec
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
-	(*v1.Resources)(nil),          // 27: setpoint.v1.Resources
-	(*v1.NodeDescription)(nil),    // 28: setpoint.v1.NodeDescription
-	(*v1.JobSpec)(nil),            // 29: setpoint.v1.JobSpec
+	(*Holder)(nil),                // 11: setpoint.api.v1.Holder
+	(*Pool)(nil),                  // 12: setpoint.api.v1.Pool
+	(*Drain)(nil),                 // 13: setpoint.api.v1.Drain
+	(*Job)(nil),                   // 14: setpoint.api.v1.Job
+	(*Rebalance)(nil),             // 15: setpoint.api.v1.Rebalance
+	(*JobCounts)(nil),             // 16: setpoint.api.v1.JobCounts
+	(*Update)(nil),                // 17: setpoint.api.v1.Update
+	(*Slot)(nil),                  // 18: setpoint.api.v1.Slot
+	(*JobVersion)(nil),            // 19: setpoint.api.v1.JobVersion
+	(*Plugin)(nil),                // 20: setpoint.api.v1.Plugin
+	(*WhyNode)(nil),               // 21: setpoint.api.v1.WhyNode
+	(*WhyReason)(nil),             // 22: setpoint.api.v1.WhyReason
+	(*Event)(nil),                 // 23: setpoint.api.v1.Event
+	(*Token)(nil),                 // 24: setpoint.api.v1.Token
+	nil,                           // 25: setpoint.api.v1.Node.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*v1.TaskSpec)(nil),           // 27: setpoint.v1.TaskSpec
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*v1.Resources)(nil),          // 29: setpoint.v1.Resources
+	(*v1.NodeDescription)(nil),    // 30: setpoint.v1.NodeDescription
+	(*v1.JobSpec)(nil),            // 31: setpoint.v1.JobSpec
 }
 var file_setpoint_api_v1_views_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.Task.desired:type_name -> setpoint.api.v1.Desired
 	2,  // 1: setpoint.api.v1.Task.observed:type_name -> setpoint.api.v1.Observed
 	3,  // 2: setpoint.api.v1.Task.condition:type_name -> setpoint.api.v1.Condition
 	6,  // 3: setpoint.api.v1.Task.stalls:type_name -> setpoint.api.v1.Stall
-	24, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
-	24, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
+	26, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
+	26, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
 	5,  // 6: setpoint.api.v1.Task.ports:type_name -> setpoint.api.v1.Port
-	25, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
+	27, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
 	4,  // 8: setpoint.api.v1.Task.addresses:type_name -> setpoint.api.v1.Address
-	24, // 9: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
-	26, // 10: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
-	24, // 11: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
-	24, // 12: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	26, // 9: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
+	28, // 10: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
+	26, // 11: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
+	26, // 12: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
 	7,  // 13: setpoint.api.v1.Stall.subject:type_name -> setpoint.api.v1.Subject
-	24, // 14: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
-	24, // 15: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
+	26, // 14: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
+	26, // 15: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
 	8,  // 16: setpoint.api.v1.Stall.facts:type_name -> setpoint.api.v1.Facts
 	9,  // 17: setpoint.api.v1.Facts.excluded:type_name -> setpoint.api.v1.Exclusion
-	24, // 18: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
-	23, // 19: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
-	27, // 20: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
-	27, // 21: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
-	27, // 22: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
+	26, // 18: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
+	25, // 19: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
+	29, // 20: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
+	29, // 21: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
+	29, // 22: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
 	5,  // 23: setpoint.api.v1.Node.ports:type_name -> setpoint.api.v1.Port
-	28, // 24: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
-	11, // 25: setpoint.api.v1.Node.drain:type_name -> setpoint.api.v1.Drain
-	24, // 26: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
+	30, // 24: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
+	13, // 25: setpoint.api.v1.Node.drain:type_name -> setpoint.api.v1.Drain
+	26, // 26: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
 	6,  // 27: setpoint.api.v1.Node.stalls:type_name -> setpoint.api.v1.Stall
-	24, // 28: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
-	26, // 29: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
-	24, // 30: setpoint.api.v1.Drain.until:type_name -> google.protobuf.Timestamp
-	29, // 31: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
-	24, // 32: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
-	24, // 33: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
-	14, // 34: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
-	15, // 35: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
-	6,  // 36: setpoint.api.v1.Job.stalls:type_name -> setpoint.api.v1.Stall
-	16, // 37: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
-	17, // 38: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
-	13, // 39: setpoint.api.v1.Job.rebalance:type_name -> setpoint.api.v1.Rebalance
-	24, // 40: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
-	24, // 41: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
-	24, // 42: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
-	24, // 43: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
-	24, // 44: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
-	24, // 45: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
-	29, // 46: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	24, // 47: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
-	6,  // 48: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
-	20, // 49: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
-	24, // 50: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
-	7,  // 51: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
-	24, // 52: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
-	24, // 53: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	54, // [54:54] is the sub-list for method output_type
-	54, // [54:54] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	11, // 28: setpoint.api.v1.Node.holders:type_name -> setpoint.api.v1.Holder
+	12, // 29: setpoint.api.v1.Node.pools:type_name -> setpoint.api.v1.Pool
+	29, // 30: setpoint.api.v1.Holder.reserves:type_name -> setpoint.v1.Resources
+	5,  // 31: setpoint.api.v1.Holder.ports:type_name -> setpoint.api.v1.Port
+	4,  // 32: setpoint.api.v1.Holder.addresses:type_name -> setpoint.api.v1.Address
+	26, // 33: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
+	28, // 34: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
+	26, // 35: setpoint.api.v1.Drain.until:type_name -> google.protobuf.Timestamp
+	31, // 36: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
+	26, // 37: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
+	26, // 38: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
+	16, // 39: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
+	17, // 40: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
+	6,  // 41: setpoint.api.v1.Job.stalls:type_name -> setpoint.api.v1.Stall
+	18, // 42: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
+	19, // 43: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
+	15, // 44: setpoint.api.v1.Job.rebalance:type_name -> setpoint.api.v1.Rebalance
+	26, // 45: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
+	26, // 46: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
+	26, // 47: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
+	26, // 48: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
+	26, // 49: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
+	26, // 50: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
+	31, // 51: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
+	26, // 52: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
+	6,  // 53: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
+	22, // 54: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
+	26, // 55: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
+	7,  // 56: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
+	26, // 57: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
+	26, // 58: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_views_proto_init() }
@@ -2624,7 +2806,7 @@ func file_setpoint_api_v1_views_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_views_proto_rawDesc), len(file_setpoint_api_v1_views_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
