@@ -20,6 +20,11 @@
 // No process is ever signalled by its number alone: the shim signals its own children, and where it is gone a process is found by its start
 // time, or by the directory's path in its environment, and signalled through a pidfd. After a change of the boot id nothing is signalled.
 //
+// Settings of a task, all optional:
+//
+//	umask           octal mask of its new files' modes; 022
+//	new_privileges  whether set-user-id programs and file capabilities may give it more than it has; false
+//
 // A service manager that runs the agent must leave the shims alone when it stops the agent (systemd: KillMode=process).
 //
 // Owner: the agent. The package imports the standard library, golang.org/x/sys and agent/driver only, for a shim's memory is paid once per task.

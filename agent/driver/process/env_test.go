@@ -172,6 +172,8 @@ func TestRejected(t *testing.T) {
 		"zero byte":           {driver.Spec{Command: []string{"sh", "a\x00b"}}, driver.RejectBadSpec},
 		"variable name":       {driver.Spec{Command: []string{"sh"}, Env: map[string]string{"A=B": "c"}}, driver.RejectBadSpec},
 		"setting":             {driver.Spec{Command: []string{"sh"}, Settings: map[string]string{"image": "x"}}, driver.RejectBadSpec},
+		"mask":                {driver.Spec{Command: []string{"sh"}, Settings: map[string]string{"umask": "1777"}}, driver.RejectBadSpec},
+		"word":                {driver.Spec{Command: []string{"sh"}, Settings: map[string]string{"new_privileges": "yes please"}}, driver.RejectBadSpec},
 		"too much":            {driver.Spec{Command: []string{"sh", strings.Repeat("x", 1<<20)}}, driver.RejectRefusedBySystem},
 	}
 	for name, test := range tests {
@@ -189,6 +191,27 @@ func TestRejected(t *testing.T) {
 				t.Error("a refused task left its directory")
 			}
 		})
+	}
+}
+
+// A task gains no privileges by what it executes unless it says so, whoever it runs as.
+func TestSettings(t *testing.T) {
+	d := fresh(t)
+	for i, test := range []struct {
+		settings map[string]string
+		want     []string
+	}{
+		{nil, []string{"0022", "NoNewPrivs:1"}},
+		{map[string]string{"umask": "027", "new_privileges": "true"}, []string{"0027", "NoNewPrivs:0"}},
+		{map[string]string{"umask": "0", "new_privileges": "false"}, []string{"0000", "NoNewPrivs:1"}},
+	} {
+		spec := sh(fmt.Sprintf("a/%d/1", i), "umask; grep NoNewPrivs /proc/self/status | tr -d '\\t'")
+		spec.Settings = test.settings
+		h := start(t, d, spec)
+		wait(t, d, h)
+		if got := readAll(t, d, h, driver.LogsRequest{}); !slices.Equal(got, test.want) {
+			t.Errorf("with %v the task prints %q, want %q", test.settings, got, test.want)
+		}
 	}
 }
 

@@ -39,6 +39,10 @@ func (d *Driver) plan(spec driver.Spec, dir taskDir) (intent, error) {
 	if problem := checkSpec(spec); problem != "" {
 		return reject(driver.RejectBadSpec, "%s", problem)
 	}
+	words, err := parseSettings(spec.Settings)
+	if err != nil {
+		return reject(driver.RejectBadSpec, "%v", err)
+	}
 	who, cred, err := resolveUser(spec.User)
 	if err != nil {
 		var unknown *userError
@@ -47,7 +51,7 @@ func (d *Driver) plan(spec driver.Spec, dir taskDir) (intent, error) {
 		}
 		return intent{}, fmt.Errorf("start task %s: look up user %s: %w", spec.TaskID, spec.User, err)
 	}
-	in := intent{Spec: spec, Mark: rand.Text(), Credential: cred, Log: d.opts.Log, Dir: dir.work()}
+	in := intent{Spec: spec, Mark: rand.Text(), Credential: cred, Settings: words, Log: d.opts.Log, Dir: dir.work()}
 	if spec.Dir != "" {
 		in.Dir = spec.Dir
 		if info, err := os.Stat(spec.Dir); err != nil {
@@ -89,9 +93,6 @@ func checkSpec(spec driver.Spec) string {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(spec.Env[name], 0) {
 			return fmt.Sprintf("environment variable %q: its name or value is not possible", name)
 		}
-	}
-	if len(spec.Settings) > 0 {
-		return fmt.Sprintf("the process driver has no setting %q", slices.Sorted(maps.Keys(spec.Settings))[0])
 	}
 	return ""
 }

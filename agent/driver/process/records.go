@@ -20,7 +20,9 @@ type intent struct {
 	Dir string `json:"dir"`
 	// Credential is set if the task runs as somebody else than the agent.
 	Credential *credential `json:"credential,omitempty"`
-	Log        LogLimits   `json:"log"`
+	// Settings are what the task says to this driver.
+	Settings settings  `json:"settings"`
+	Log      LogLimits `json:"log"`
 }
 
 // A credential is a user with exactly these groups.

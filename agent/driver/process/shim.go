@@ -47,7 +47,7 @@ func ShimMain(args []string) int {
 		fmt.Fprintln(os.Stderr, "shim: close inherited descriptors:", err)
 		return 1
 	}
-	unix.Umask(0o022)
+	unix.Umask(defaultUmask)
 	ready := os.NewFile(readyFD, "ready")
 	s := &shim{dir: taskDir(args[0]), stops: make(chan stopOrder), exited: make(chan struct{})}
 	if err := s.run(ready); err != nil {
@@ -205,11 +205,13 @@ func (s *shim) startTask() (*output, error) {
 		sys.Credential = &syscall.Credential{Uid: c.UID, Gid: c.GID, Groups: c.Groups}
 	}
 	started := time.Now()
-	pid, err := syscall.ForkExec(s.intent.Path, s.intent.Spec.Command, &syscall.ProcAttr{
-		Dir:   s.intent.Dir,
-		Env:   s.intent.Env,
-		Files: []uintptr{null.Fd(), outW.Fd(), errsW.Fd()},
-		Sys:   sys,
+	pid, err := s.intent.Settings.born(func() (int, error) {
+		return syscall.ForkExec(s.intent.Path, s.intent.Spec.Command, &syscall.ProcAttr{
+			Dir:   s.intent.Dir,
+			Env:   s.intent.Env,
+			Files: []uintptr{null.Fd(), outW.Fd(), errsW.Fd()},
+			Sys:   sys,
+		})
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", s.intent.Path, err), out.Close(), errs.Close())
