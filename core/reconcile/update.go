@@ -298,7 +298,16 @@ func (d *decision) progressing() bool {
 type rest struct {
 	waiting int // for something that has nothing to do with the update
 	held    int
-	left    int // to move, or moved and not up
+	because [len(heldWords)]int // of those held, how many for which of the words; the others have none
+	left    int                 // to move, or moved and not up
+}
+
+// heldWords say what keeps a slot that is limited to nodes from moving.
+var heldWords = [...]struct {
+	code cluster.Code
+	word string
+}{
+	{cluster.CodeNodePaused, "paused"}, {cluster.CodeNodeDraining, "draining"}, {cluster.CodeNodeSilent, "silent"}, {cluster.CodeNodeDown, "down"},
 }
 
 func (d *decision) rest() rest {
@@ -308,7 +317,7 @@ func (d *decision) rest() rest {
 		case s.Slot == nil || s.status == unwanted || s.status == excluded || s.Done:
 		case s.status == held:
 			if d.stale(s) {
-				r.held++
+				r.hold(s.why)
 			}
 		case s.holdsPlace() || d.stale(s):
 			r.left++
@@ -317,6 +326,15 @@ func (d *decision) rest() rest {
 		}
 	}
 	return r
+}
+
+func (r *rest) hold(why *cluster.Stall) {
+	r.held++
+	for i, w := range heldWords {
+		if why != nil && why.Code == w.code {
+			r.because[i]++
+		}
+	}
 }
 
 func (r rest) sum() int { return r.waiting + r.held + r.left }
@@ -339,7 +357,8 @@ func (d *decision) endUpdate(u *cluster.Update) {
 	case cluster.UpdateCompleted, cluster.UpdateRolledBack: // what was left behind follows; what comes to wait later is no matter of the update
 		if r.sum() < u.Waiting {
 			u.Waiting, u.NotUpdated = r.sum(), min(u.NotUpdated, r.left)
-			u.Message = rest{waiting: r.waiting, held: r.held + r.left - u.NotUpdated, left: u.NotUpdated}.String()
+			r.held, r.left = r.held+r.left-u.NotUpdated, u.NotUpdated
+			u.Message = r.String()
 		}
 	case cluster.UpdatePaused:
 		d.stall(cluster.Stall{
@@ -356,8 +375,15 @@ func (r rest) String() string {
 	if r.waiting > 0 {
 		out += fmt.Sprintf(", %d waiting", r.waiting)
 	}
-	if r.held > 0 {
-		out += fmt.Sprintf(", %d held", r.held)
+	held := r.held
+	for i, w := range heldWords {
+		if n := r.because[i]; n > 0 {
+			out += fmt.Sprintf(", %d %s", n, w.word)
+			held -= n
+		}
+	}
+	if held > 0 {
+		out += fmt.Sprintf(", %d held", held)
 	}
 	if r.left > 0 {
 		out += fmt.Sprintf(", %d not updated", r.left)

@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -650,4 +651,35 @@ func TestUnservedTypeTouchesNothing(t *testing.T) {
 	s.answer = reconcile.Answer{Known: true, Fresh: true}
 	s.decide()
 	s.want("remove 1, remove 2")
+}
+
+// What an update leaves behind because of the node that it is limited to is called by what is the matter with that node.
+func TestAnUpdateSaysWhyItLeftSlotsBehind(t *testing.T) {
+	s := newScene(t, 4, func(spec *cluster.JobSpec) {
+		spec.Type, spec.Update.Monitor, spec.Update.Parallelism = "test", time.Second, 4
+	})
+	s.answered(4, 0)
+	for i := range s.answer.Slots {
+		s.answer.Slots[i].Nodes = []cluster.NodeID{cluster.NodeID(fmt.Sprint("n", i+1))}
+	}
+	s.run()
+	s.node(2).Spec.Availability = cluster.Pause
+	s.node(3).Spec.Availability = cluster.Pause
+	s.node(4).Status.State = cluster.NodeDown
+	s.decide()
+	s.version(env("2"))
+	s.run()
+	s.pass(time.Second)
+	s.run()
+	s.wantUpdate(cluster.UpdateCompleted)
+	if u := s.update(); u.Message != "completed, 2 paused, 1 down" || u.Waiting != 3 {
+		t.Errorf("update %+v", u)
+	}
+	s.node(2).Spec.Availability = cluster.Active
+	s.run()
+	s.pass(time.Second)
+	s.run()
+	if u := s.update(); u.Message != "completed, 1 paused, 1 down" || u.Waiting != 2 {
+		t.Errorf("update once a node is active again %+v", u)
+	}
 }

@@ -137,3 +137,24 @@ func Test01DChangeDuringSlowDecision(t *testing.T) {
 	}
 	t.Logf("%d of %d ran, the slowest %s after the label was set", rounds, rounds, worst.Round(time.Millisecond))
 }
+
+// The filter refuses the job itself as it is, wherever it might run. Once the job has the label that the filter wants, it runs, and nobody needs to do more.
+func Test01EWaitingJobChanges(t *testing.T) {
+	b := binaries(t)
+	c := start(t, bench.Options{Nodes: bench.Ns(2), Config: pluginBlock("constraint", b.Plugin, []string{"constraint", "-needs", "ok=1"}, "")})
+	job := bench.Job{Name: "x"}
+	c.RunJobs(job)
+	stall := c.Stall(bench.Soon, "x", "constraint")
+	if stall.Facts.Counts()["constraint"] != 2 {
+		t.Errorf("facts: %+v", stall.Facts)
+	}
+	waiting := c.Live("x")
+	c.Pass(scaled(3*time.Second, 20*time.Second))
+	job.More = "  labels = { ok = \"1\" }\n"
+	c.RunJobs(job)
+	c.RunningCount(bench.Soon, "x", 1)
+	c.NoStall(time.Second, "x")
+	if now := c.Live("x"); len(now) != 1 || len(waiting) != 1 || now[0].ID != waiting[0].ID {
+		t.Errorf("%+v waited, and %+v runs", waiting, now)
+	}
+}

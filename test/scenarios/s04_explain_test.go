@@ -64,8 +64,9 @@ func Test04ExplanationIsCompleteRightAndFresh(t *testing.T) {
 	if parts := append(nodes, "node.labels.disk == ssd", "8080", "p/1"); !containsAll(text, parts) {
 		t.Errorf("the text form does not name all of %q:\n%s", parts, text)
 	}
-	if state := c.Job("q").State; state != "stalled" {
-		t.Errorf("the job's state is %q", state)
+	neverASuccess(t, c, "q")
+	if r := c.CLI("job", "start", "q", "--wait", scaled(time.Second, 5*time.Second).String()); r.Code != bench.Stalled { // E.
+		t.Errorf("want code 3: %s", r)
 	}
 
 	// B. Each change is seen within 2 s; the waiting is as old as it was, the reason is new.
@@ -116,8 +117,113 @@ func Test04DImpossibleForAllNodes(t *testing.T) {
 	if text := c.Must("task", "why", "r/1").Stdout; !strings.Contains(text, "64") {
 		t.Errorf("the text form does not say how much is wanted:\n%s", text)
 	}
-	if j := c.Job("r"); j.State != "stalled" || j.Counts.Up != 0 {
+	if j := c.Job("r"); j.Counts.Up != 0 {
 		t.Errorf("the job is %+v", j)
+	}
+	neverASuccess(t, c, "r")
+	if text := c.Must("stalls").Stdout; !strings.Contains(text, "more cpu than any node has") {
+		t.Errorf("the list of stalls does not say that no node could ever do it:\n%s", text)
+	}
+}
+
+// neverASuccess checks that nothing calls a job that waits a success.
+func neverASuccess(t *testing.T, c *bench.Cluster, job string) {
+	t.Helper()
+	if state := c.Job(job).State; state != "stalled" {
+		t.Errorf("the state of %s is %q", job, state)
+	}
+	for _, args := range [][]string{{"job", "ls"}, {"job", "inspect", job}, {"task", "ls", "--job", job}} {
+		for line := range strings.SplitSeq(c.Must(args...).Stdout, "\n") {
+			about := args[1] != "ls" || strings.HasPrefix(line, job+" ") || strings.HasPrefix(line, job+"/")
+			for _, word := range []string{"running", "complete", "healthy", "success", "ok"} {
+				if about && slices.Contains(strings.Fields(line), word) {
+					t.Errorf("%v says %q: %s", args, word, line)
+				}
+			}
+		}
+	}
+}
+
+// Labels that change each second while three hundred tasks wait: what changes nothing for them is no event, what does is one now and then, and neither memory
+// nor the time of an answer grows.
+func Test04FStorm(t *testing.T) {
+	c := start(t, bench.Options{Nodes: tenNodes()})
+	var jobs []bench.Job
+	for _, n := range []string{"n5", "n6", "n7"} {
+		jobs = append(jobs, bench.Job{Name: "hold-" + n, CPU: 3.5, Constraints: []string{"node.name == " + n}})
+	}
+	for job, n := range map[string]string{"p": "n10", "p4": "n4", "p2": "n2"} {
+		jobs = append(jobs, bench.Job{Name: job, Port: 8080, Constraints: []string{"node.name == " + n}})
+	}
+	c.RunJobsWait(30*time.Second, jobs...)
+	c.Drain("n8")
+	c.Agent("n9").PowerOff()
+	c.NodeState(10*time.Second, "n9", "down")
+	const waiting = 300
+	c.RunJobs(bench.Job{Name: "q", Count: waiting, CPU: 1, Port: 8080, Constraints: []string{"node.labels.disk == ssd"}})
+	counts := map[string]int{"node_draining": 1, "node_down": 1, "constraint": 4, "insufficient_resources": 3, "port_taken": 1}
+	c.Until(10*time.Second, "three hundred tasks wait", func() (bool, any) {
+		for _, task := range c.Live("q") {
+			if len(task.Stalls) != 1 || !maps.Equal(task.Stalls[0].Facts.Counts(), counts) {
+				return false, task
+			}
+		}
+		return len(c.Live("q")) == waiting, nil
+	})
+
+	seconds := scaled(8, 60)
+	about := func(from uint64) map[string]int { // events of tasks, and of what waits for all of a job, by what they are about
+		out := map[string]int{}
+		for _, e := range c.EventsFrom(from, "q") {
+			out[e.Subject.Kind+" "+e.Subject.ID]++
+		}
+		return out
+	}
+	flip := func(labels ...string) {
+		c.Label("n2", labels[0])
+		if took := c.Must("task", "ls", "--all").Took(); took > time.Second {
+			t.Errorf("the list of tasks took %s", took)
+		}
+	}
+	from := c.Status().Revision + 1
+	each(c, seconds, func(i int) { flip(fmt.Sprintf("colour=c%d", i)) })
+	if events := about(from); len(events) != 0 {
+		t.Errorf("a label that nobody asks for, and %v", events)
+	}
+
+	from = c.Status().Revision + 1
+	var half bench.Usage
+	each(c, seconds, func(i int) {
+		flip([]string{"disk=ssd", "disk=hdd"}[i%2])
+		if i == seconds/2 {
+			half = c.Usage()
+		}
+	})
+	if now := c.Usage(); now.RSS > half.RSS+half.RSS/10 {
+		t.Errorf("the server had %d MiB in memory in the middle, and has %d", half.RSS>>20, now.RSS>>20)
+	}
+	all := 0
+	for what, n := range about(from) {
+		all += n
+		if strings.HasPrefix(what, "task ") && n > seconds/10+1 {
+			t.Errorf("%d events of %s in %d s", n, what, seconds)
+		}
+	}
+	if all > 2100*seconds/60 {
+		t.Errorf("%d events in %d s", all, seconds)
+	}
+	t.Logf("%d events in %d s", all, seconds)
+	if starts := len(c.Lives("q")); starts != 0 {
+		t.Errorf("%d of q were started", starts)
+	}
+}
+
+// each does something once a second.
+func each(c *bench.Cluster, seconds int, do func(i int)) {
+	began := time.Now()
+	for i := range seconds {
+		do(i)
+		c.Pass(time.Until(began.Add(time.Duration(i+1) * time.Second)))
 	}
 }
 

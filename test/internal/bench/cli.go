@@ -148,6 +148,14 @@ func (c *Cluster) AllTasks(job string) []Task {
 	return out
 }
 
+// Records lists all tasks of a job of which there is a record.
+func (c *Cluster) Records(job string) []Task {
+	c.t.Helper()
+	var out []Task
+	c.ask(&out, "task", "ls", "--all", "--job", job)
+	return out
+}
+
 // Live lists the tasks that are not dead.
 func (c *Cluster) Live(job string) []Task {
 	c.t.Helper()
