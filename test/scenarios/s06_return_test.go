@@ -3,6 +3,8 @@ package scenarios
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -88,6 +90,177 @@ func Test06ANodeReturnsWithItsProcesses(t *testing.T) {
 	if stalls := c.Stalls(""); len(stalls) != 0 {
 		t.Errorf("stalls are left: %+v", stalls)
 	}
+
+	// D. It can be scaled and updated as if nothing had happened.
+	c.MustWithin(40*time.Second, "job", "scale", "web", "9", "--wait", "20s")
+	c.RunningCount(bench.Soon, "web", 9)
+	distinctSlots(t, c.Live("web"))
+	c.RunJobsWait(90*time.Second, bench.Job{
+		Name: "web", Count: 9, CPU: 1, MaxUnavailable: "3", MoreTask: "    env = { EDITION = \"second\" }\n",
+		More: "  update {\n    monitor = \"1s\"\n    parallelism = 3\n  }\n",
+	})
+	version := c.Job("web").Version
+	for _, task := range c.Running("web") {
+		if task.JobVersion != version {
+			t.Errorf("%s is of version %d, and the job of %d", task.ID, task.JobVersion, version)
+		}
+	}
+	if running := len(c.Running("web")); running != 9 {
+		t.Errorf("%d of 9 run after the update", running)
+	}
+	distinctSlots(t, c.Live("web"))
+}
+
+// A node that is lost and comes back again and again: each time everything runs once in the end, and records do not pile up.
+func Test06BAgainAndAgain(t *testing.T) {
+	c := start(t, bench.Options{Nodes: []bench.Node{bench.N("n1", "edge=1"), bench.N("n2"), bench.N("n3"), bench.N("n4")}})
+	const history = 2
+	limit := fmt.Sprintf("  history_limit = %d\n", history)
+	c.RunJobsWait(30*time.Second,
+		bench.Job{Name: "web", Count: 8, CPU: 1, More: limit},
+		bench.Job{Name: "p", Port: 80, Constraints: []string{"node.labels.edge == 1"}, Command: []string{"sleep", "1000"}, Grace: "2s", More: limit})
+	n1 := c.Agent("n1")
+	for round := range scaled(2, 10) {
+		began := time.Now()
+		n1.Silence()
+		c.NodeState(6*time.Second, "n1", "down")
+		c.RunningCount(time.Until(began.Add(14*time.Second)), "web", 8)
+		c.Pass(time.Until(began.Add(scaled(0, 20*time.Second))))
+		n1.Resume()
+		c.Until(10*time.Second, fmt.Sprintf("round %d: eight web and one p are alive", round), func() (bool, any) {
+			alive, p := c.Alive("web"), processesOf(c, "p")
+			return len(alive) == 8 && len(p) == 1 && len(c.Running("web")) == 8 && len(c.Running("p")) == 1, []any{alive, p}
+		})
+		c.Pass(time.Until(began.Add(scaled(0, 30*time.Second))))
+		for _, job := range []string{"web", "p"} {
+			dead := map[string]int{}
+			for _, task := range c.Records(job) {
+				if task.Dead {
+					dead[task.Slot]++
+				}
+			}
+			for slot, n := range dead {
+				if n > history {
+					t.Errorf("round %d: slot %s of %s has %d records of the past", round, slot, job, n)
+				}
+			}
+		}
+	}
+	if alive, p := c.Alive("web"), processesOf(c, "p"); len(alive) != 8 || len(p) != 1 {
+		t.Errorf("in the end %v and %v are alive", alive, p)
+	}
+	if stalls := c.Stalls(""); len(stalls) != 0 {
+		t.Errorf("stalls are left: %+v", stalls)
+	}
+}
+
+// The node comes back at the worst moments for what is to replace its task elsewhere. In the end there is one, on the agents' word, and nothing waits.
+func Test06CReturnsWhile(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		brief bool
+		delay string // of the start
+		fails bool   // once it is started elsewhere
+		until func(t *testing.T, c *bench.Cluster)
+		kept  string // the node on which it runs in the end
+	}{
+		{name: "the replacement waits", brief: true, kept: "n1", until: func(t *testing.T, c *bench.Cluster) {
+			c.Stall(bench.Soon, "p", "port_taken")
+		}},
+		{name: "the replacement starts", brief: true, delay: "5s", kept: "n1", until: func(t *testing.T, c *bench.Cluster) {
+			c.Until(bench.Soon, "the replacement starts on n2", func() (bool, any) {
+				live := c.Live("p")
+				return slices.ContainsFunc(live, func(x bench.Task) bool { return x.Node == "n2" && x.Observed.State == "starting" }), live
+			})
+		}},
+		{name: "the replacement runs", kept: "n2", until: func(t *testing.T, c *bench.Cluster) { c.RunningCount(10*time.Second, "p", 1) }},
+		{name: "the replacement has just failed", fails: true, kept: "n1", until: func(t *testing.T, c *bench.Cluster) {
+			c.Stall(10*time.Second, "p", "restart_delay")
+		}},
+		{name: "the replacement was stopped", kept: "n1", until: func(t *testing.T, c *bench.Cluster) {
+			c.RunningCount(10*time.Second, "p", 1)
+			c.DrainWait("n2", 20*time.Second)
+		}},
+	} {
+		if !tt.brief && !full() {
+			continue
+		}
+		t.Run(tt.name, func(t *testing.T) {
+			c := start(t, bench.Options{Nodes: []bench.Node{bench.N("n1", "edge=1"), bench.N("n2", "edge=0"), bench.N("n3"), bench.N("n4")}})
+			broken := filepath.Join(c.Dir, "broken")
+			job := bench.Job{
+				Name: "p", Port: 80, Constraints: []string{"node.labels.edge == 1"}, Grace: "2s", Sim: map[string]string{},
+				More: "  restart {\n    delay = \"30s\"\n    max_delay = \"30s\"\n  }\n",
+			}
+			if tt.delay != "" {
+				job.Sim["start_delay"] = tt.delay
+			}
+			if tt.fails {
+				job.Command = []string{"sh", "-c", "test -e " + broken + " && exit 1; exec sleep 1000"}
+			}
+			c.RunJobsWait(30*time.Second, job)
+			if tt.name == "the replacement waits" {
+				c.RunJobsWait(20*time.Second, bench.Job{Name: "holder", Port: 80, Constraints: []string{"node.name == n2"}})
+			}
+			c.Label("n2", "edge=1")
+			if err := os.WriteFile(broken, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			old := aliveOf(c, "p")
+
+			n1 := c.Agent("n1")
+			n1.Silence()
+			c.NodeState(6*time.Second, "n1", "down")
+			tt.until(t, c)
+			n1.Resume()
+			c.Until(10*time.Second, "one p is alive, by the agents' word and the server's", func() (bool, any) {
+				alive := aliveOf(c, "p")
+				return len(alive) == 1 && len(c.Running("p")) == 1, alive
+			})
+			c.During(scaled(3*time.Second, 10*time.Second), "it stays so", func() (bool, any) {
+				alive := aliveOf(c, "p")
+				return len(alive) == 1 && len(c.Running("p")) == 1, alive
+			})
+			if on := c.Running("p")[0].Node; on != tt.kept {
+				t.Errorf("it runs on %s, want %s", on, tt.kept)
+			}
+			if now := aliveOf(c, "p")[0]; tt.kept == "n1" && now != old[0] {
+				stopsFirst(t, c.Lives("p"), old[0], now)
+			}
+			if stalls := c.Stalls("p"); len(stalls) != 0 {
+				t.Errorf("stalls are left: %+v", stalls)
+			}
+		})
+	}
+}
+
+// stopsFirst checks that one task had ended before another was started.
+func stopsFirst(t *testing.T, lives []bench.Life, first, second string) {
+	t.Helper()
+	var ended, started time.Time
+	for _, l := range lives {
+		switch l.Task {
+		case first:
+			ended = l.Ended
+		case second:
+			started = l.Started
+		}
+	}
+	if ended.IsZero() || !started.After(ended) {
+		t.Errorf("%s ended at %s, and %s was started at %s", first, ended, second, started)
+	}
+}
+
+// aliveOf returns the tasks of a job that are alive, whatever drives them.
+func aliveOf(c *bench.Cluster, job string) []string {
+	var out []string
+	for _, l := range c.Alive(job) {
+		out = append(out, l.Task)
+	}
+	for _, p := range processesOf(c, job) {
+		out = append(out, p.Task)
+	}
+	return out
 }
 
 func processesOf(c *bench.Cluster, job string) []bench.Process {
