@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,6 +18,7 @@ type jobAnswer struct {
 	asOf    cluster.Revision // the job's revision for which it was said
 	coming  bool             // parts of an answer are still to come
 	slots   map[cluster.SlotKey]SlotAnswer
+	among   map[uint32][]cluster.SlotKey // by node index: those of slots that are limited to it, and to others perhaps
 	stall   *StallAnswer
 	failure *FailureAnswer
 }
@@ -49,7 +50,7 @@ func (e *Engine) registerAnswered(j *cluster.Job) {
 		return
 	}
 	if a == nil {
-		a = &jobAnswer{slots: map[cluster.SlotKey]SlotAnswer{}}
+		a = &jobAnswer{slots: map[cluster.SlotKey]SlotAnswer{}, among: map[uint32][]cluster.SlotKey{}}
 		p.jobs[j.Name] = a
 	}
 	a.fresh = false
@@ -83,9 +84,12 @@ func (e *Engine) pluginSlots(in PluginSlots) {
 	}
 	if !in.Delta && !a.coming {
 		clear(a.slots)
+		clear(a.among)
+		e.forgetBook(in.Job)
 	}
 	for _, s := range in.Upsert {
-		a.slots[s.Key] = s
+		a.put(s)
+		e.wakeSlot(in.Job, s.Key)
 		for _, i := range s.Nodes {
 			if n := e.nodeAt(i); n != nil && n.Created > in.Revision {
 				a.forget(s.Key, i) // the plugin speaks of another node, which had this index before
@@ -93,7 +97,8 @@ func (e *Engine) pluginSlots(in PluginSlots) {
 		}
 	}
 	for _, key := range in.Remove {
-		delete(a.slots, key)
+		a.drop(key)
+		e.wakeSlot(in.Job, key)
 	}
 	if a.coming = in.More; a.coming {
 		return
@@ -110,14 +115,34 @@ func (a *jobAnswer) forget(key cluster.SlotKey, i uint32) {
 		return
 	}
 	if s.Nodes = slices.Delete(slices.Clone(s.Nodes), at, at+1); len(s.Nodes) == 0 {
-		delete(a.slots, key)
+		a.drop(key)
 		return
 	}
-	a.slots[key] = s
+	a.put(s)
 }
 
-// Answer returns what the job's type says of its slots, for reconcile.
-func (v view) Answer(job *cluster.Job) reconcile.Answer {
+// put keeps what is said of a slot.
+func (a *jobAnswer) put(s SlotAnswer) {
+	a.drop(s.Key)
+	a.slots[s.Key] = s
+	for _, i := range s.Nodes {
+		a.among[i] = append(a.among[i], s.Key)
+	}
+}
+
+// drop forgets a slot.
+func (a *jobAnswer) drop(key cluster.SlotKey) {
+	for _, i := range a.slots[key].Nodes {
+		left := slices.DeleteFunc(a.among[i], func(k cluster.SlotKey) bool { return k == key })
+		if a.among[i] = left; len(left) == 0 {
+			delete(a.among, i)
+		}
+	}
+	delete(a.slots, key)
+}
+
+// Answer returns what the job's type says of its slots, for reconcile: of those with the given keys, nil: of all.
+func (v view) Answer(job *cluster.Job, of []cluster.SlotKey) reconcile.Answer {
 	e, typ := v.e, job.Control.Spec.Type
 	p := e.server(typ)
 	if p == nil {
@@ -146,23 +171,32 @@ func (v view) Answer(job *cluster.Job) reconcile.Answer {
 	case a.stall != nil:
 		out.Stall = stallOf(p.name, a.stall)
 	}
-	for _, s := range a.slots {
-		w := reconcile.WantedSlot{Key: s.Key, Ends: s.Ends}
-		for _, i := range s.Nodes {
-			if n := e.nodeAt(i); n != nil {
-				w.Nodes = append(w.Nodes, n.ID)
-			}
-		}
-		if len(s.Nodes) > 0 && len(w.Nodes) == 0 {
-			continue // all its nodes were removed; a newer answer is on its way
-		}
-		if s.Stall != nil {
-			w.Stall = stallOf(p.name, s.Stall)
-		}
-		out.Slots = append(out.Slots, w)
+	if of == nil {
+		of = slices.Sorted(maps.Keys(a.slots))
 	}
-	slices.SortFunc(out.Slots, func(a, b reconcile.WantedSlot) int { return cmp.Compare(a.Key, b.Key) })
+	for _, key := range of {
+		if s, ok := a.slots[key]; ok {
+			out.Slots = e.wanted(out.Slots, p, &s)
+		}
+	}
 	return out
+}
+
+// wanted adds a slot that a plugin names to those that are wanted.
+func (e *Engine) wanted(to []reconcile.WantedSlot, p *pluginState, s *SlotAnswer) []reconcile.WantedSlot {
+	w := reconcile.WantedSlot{Key: s.Key, Ends: s.Ends}
+	for _, i := range s.Nodes {
+		if n := e.nodeAt(i); n != nil {
+			w.Nodes = append(w.Nodes, n.ID)
+		}
+	}
+	if len(s.Nodes) > 0 && len(w.Nodes) == 0 {
+		return to // all its nodes were removed; a newer answer is on its way
+	}
+	if s.Stall != nil {
+		w.Stall = stallOf(p.name, s.Stall)
+	}
+	return append(to, w)
 }
 
 // unserved says why nobody answers for a job type.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -153,6 +154,7 @@ func (e *Engine) dropNode(id cluster.NodeID) {
 		panic("apply: no node " + string(id))
 	}
 	e.rename(n, cluster.NodeSpec{Decommissioned: true})
+	e.wakeNode(e.indexOf(id))
 	e.work.nodes.Delete(id)
 	e.touch(recordNode, string(id))
 	delete(e.agents, id)
@@ -162,6 +164,7 @@ func (e *Engine) dropNode(id cluster.NodeID) {
 // nodeChanged marks all that depends on what changed of a node.
 func (e *Engine) nodeChanged(n *cluster.Node, fields cluster.FieldMask) {
 	i := e.indexOf(n.ID)
+	e.wakeNode(i)
 	e.ledger.describe(i, n)
 	e.mirror(i, n, fields)
 	e.dirtyNodes[n.ID] = true
@@ -192,6 +195,7 @@ func (e *Engine) applyJob(c cluster.Change) {
 		e.work.jobs.Set(c.Job.Name, c.Job)
 		e.touch(recordJob, c.Job.Name)
 		e.register(c.Job)
+		e.forgetBook(c.Job.Name)
 		e.dirtyJobs[c.Job.Name] = true
 		for _, g := range e.groups {
 			if g.job == c.Job.Name {
@@ -200,6 +204,7 @@ func (e *Engine) applyJob(c cluster.Change) {
 		}
 	case cluster.RemoveJob:
 		e.unregister(c.Job)
+		e.forgetBook(c.Job)
 		e.work.jobs.Delete(c.Job)
 		e.touch(recordJob, c.Job)
 		e.dirtyJobs[c.Job] = true
@@ -217,12 +222,14 @@ func (e *Engine) applyJob(c cluster.Change) {
 		old, _ := e.work.slots.Get(c.Slot.ID())
 		e.work.slots.Set(c.Slot.ID(), c.Slot)
 		e.touch(recordSlot, c.Slot.ID())
+		e.wakeSlot(c.Slot.Job, c.Slot.Key)
 		e.holdSlot(old, c.Slot)
 		e.keepClaim(c.Slot)
 	case cluster.RemoveSlot:
 		id := c.Job + "/" + string(c.Key)
 		e.work.slots.Delete(id)
 		delete(e.claims, id)
+		e.wakeSlot(c.Job, c.Key)
 		e.touch(recordSlot, id)
 	}
 }
@@ -295,6 +302,9 @@ func (e *Engine) dropTask(id cluster.TaskID) {
 
 // taskChanged keeps the ledger and the waiting groups in step with a task that was t before and is u now; nil: it did not or does not exist.
 func (e *Engine) taskChanged(t, u *cluster.Task) {
+	if x := cmp.Or(u, t); x != nil {
+		e.wakeSlot(x.Job, x.Slot)
+	}
 	held, holds := reserves(t), reserves(u)
 	if held != holds {
 		if i, ok := e.index[t.Placement.Node]; held && ok {

@@ -90,6 +90,7 @@ func (e *Engine) unnamed(p *pluginState, t *cluster.Task) bool {
 // trust lets a plugin's answers count for what runs.
 func (e *Engine) trust(p *pluginState) {
 	p.trust = trusted
+	clear(e.books)
 	e.pluginStall(p)
 	for _, c := range p.classes {
 		for name := range c.jobs {

@@ -21,6 +21,10 @@ type Config struct {
 	Pools        []Pool           // of addresses, each name once
 	Strategy     cluster.Strategy // for jobs that say nothing; "": spread
 	MaxChanges   int              // of one turn, about; 0: 4,000
+
+	// Doubt has every decision made a second time, from nothing but the state, and panics if it comes out otherwise. It costs what it is the point of the first
+	// one to save, and is for tests.
+	Doubt bool
 }
 
 func (c Config) withDefaults() Config {
@@ -81,6 +85,7 @@ type Engine struct {
 	answered      map[string]bool              // jobs whose slots a plugin decides
 	question      uint64
 
+	books        map[string]*reconcile.Book // of jobs, by name
 	dirtyJobs    map[string]bool
 	leftOver     map[string]bool          // those of them for which the turn before had no room
 	dirtyNodes   map[cluster.NodeID]bool  // whose drain or use changed
@@ -120,7 +125,7 @@ func blank(cfg Config, st *State) *Engine {
 		cfg: cfg.withDefaults(), work: st, rev: st.Revision, touched: map[record]struct{}{}, pools: newPools(cfg.Pools),
 		index: map[cluster.NodeID]uint32{}, groups: map[string]*group{}, claims: map[string]*cluster.Slot{}, noRoom: map[string]bool{}, agents: map[cluster.NodeID]*agent{},
 		plugins: map[string]*pluginState{}, jobClasses: map[string]map[string]uint32{}, answered: map[string]bool{},
-		dirtyJobs: map[string]bool{}, leftOver: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: map[string]time.Duration{},
+		books: map[string]*reconcile.Book{}, dirtyJobs: map[string]bool{}, leftOver: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: map[string]time.Duration{},
 	}
 	e.queue.init()
 	return e

@@ -30,8 +30,9 @@ func (e *Engine) freeIndex(id cluster.NodeID) {
 	e.byIndex[i] = ""
 	for _, p := range e.plugins {
 		for _, a := range p.jobs {
-			for key := range a.slots {
+			for _, key := range slices.Clone(a.among[i]) {
 				a.forget(key, i) // the index is another node's next
+				e.wakeSlot(a.job.Name, key)
 			}
 		}
 	}

@@ -82,6 +82,7 @@ func (e *Engine) pluginUp(in PluginUp) {
 		return
 	}
 	p.info, p.ever, p.up, p.code, p.message = in, true, true, "", ""
+	clear(e.books)
 	p.trust = unproven
 	p.out = &PluginUpdate{Plugin: p.name, Session: in.Session, Reset: true} // finish fills in the revision
 	for i, id := range e.byIndex {
@@ -112,6 +113,7 @@ func (e *Engine) pluginUp(in PluginUp) {
 
 // pluginsChanged registers every job anew, since who filters and who serves which job type changed.
 func (e *Engine) pluginsChanged() {
+	clear(e.books)
 	for j := range e.work.Jobs() {
 		e.register(j)
 		e.dirtyJobs[j.Name] = true
@@ -128,6 +130,7 @@ func (e *Engine) pluginDown(in PluginDown) {
 	}
 	was := p.up
 	p.up, p.code, p.message, p.info.FailureOpen = false, in.Code, in.Message, in.FailureOpen
+	clear(e.books)
 	p.out = nil
 	if was {
 		for id, d := range p.drains {

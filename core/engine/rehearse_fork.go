@@ -94,7 +94,10 @@ func (p *pluginState) copy() *pluginState {
 	out.jobs = make(map[string]*jobAnswer, len(p.jobs))
 	for name, a := range p.jobs {
 		x := *a
-		x.slots = maps.Clone(a.slots)
+		x.slots, x.among = maps.Clone(a.slots), make(map[uint32][]cluster.SlotKey, len(a.among))
+		for i, keys := range a.among {
+			x.among[i] = slices.Clone(keys)
+		}
 		out.jobs[name] = &x
 	}
 	out.drains = make(map[cluster.NodeID]*drainAnswer, len(p.drains))

@@ -175,8 +175,12 @@ func (e *Engine) reconcile(now cluster.Time) time.Duration {
 			break
 		}
 		r := reconcile.Job(view{e.work, e}, name, now, e.rev)
+		if e.cfg.Doubt {
+			e.doubt(name, &r, now)
+		}
 		delete(e.dirtyJobs, name)
 		e.applyAll(cluster.AuthorReconcile, r.Changes)
+		e.keepBook(name, &r)
 		if !e.setStallsWithin(e.jobStalls(name), r.Stalls, 2*e.cfg.MaxChanges) {
 			e.dirtyJobs[name] = true // the next turn says the rest
 		}

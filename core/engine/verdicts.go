@@ -55,6 +55,7 @@ func (e *Engine) judged(p *pluginState, i uint32) {
 	if !p.isFilter() {
 		return
 	}
+	e.wakeNode(i)
 	e.verdictsChanged(p, i)
 	if n := e.nodeAt(i); n != nil {
 		for t := range e.work.TasksOn(n.ID) {
@@ -143,6 +144,14 @@ func (c *class) rejection(i uint32) (Rejection, bool) {
 func (e *Engine) classChanged(c *class, v ClassVerdict) {
 	for name := range c.jobs {
 		e.dirtyJobs[name] = true
+		if v.Flips == nil {
+			e.forgetBook(name)
+		}
+	}
+	if v.Flips != nil {
+		for _, i := range v.Flips.Nodes {
+			e.wakeNode(i)
+		}
 	}
 	for _, g := range e.groups {
 		if !c.jobs[g.job] {

@@ -19,6 +19,18 @@ type decision struct {
 	rev   cluster.Revision
 	slots []*slot
 
+	book  *Book  // nil: all slots are looked at
+	sums  totals // of slots that are not looked at
+	cur   *slot  // the one that is looked at; nil: what is decided concerns the job
+	after int    // entries of the book's movable that were taken, or passed over
+
+	needsAll bool // it is not enough to look at slots that are not at rest
+
+	former bool // something of a removed job of this name is left
+	scaled bool // fewer slots are wanted than there are
+	unmade int  // slots that are wanted and that later decisions make
+	places int  // of the update, that are held
+
 	claims  []Claim // room kept for slots that move in this decision
 	giveUp  bool    // the update ends although slots are left that it could not move
 	balance cluster.Rebalance
@@ -34,34 +46,64 @@ func Job(v View, name string, now cluster.Time, rev cluster.Revision) Result {
 	if job == nil {
 		return leftovers(v, name, now)
 	}
-	d := &decision{View: v, job: job, spec: &job.Control.Spec, now: now, rev: rev, balance: job.Rebalance}
-	d.endFormer()
-	d.gather()
-	for _, s := range d.slots {
-		d.judge(s)
+	for _, book := range [...]*Book{v.Book(name), nil} {
+		d := &decision{View: v, job: job, spec: &job.Control.Spec, now: now, rev: rev, balance: job.Rebalance, book: book}
+		if d.decide() {
+			return d.Result
+		}
 	}
-	d.mark()
+	panic("reconcile: nothing can be decided about job " + name)
+}
+
+// decide reports whether a decision could be made by looking only at slots that are not at rest. Without a book it always can.
+func (d *decision) decide() bool {
+	if d.book == nil {
+		d.endFormer()
+	} else {
+		if !d.restful() {
+			return false
+		}
+		d.sums = d.book.totals
+	}
+	if !d.gather() {
+		return false
+	}
+	d.each(d.judge)
+	if !d.mark() {
+		return false
+	}
 	var wishes []move
-	for _, s := range d.slots {
+	d.each(func(s *slot) {
 		d.evacuate(s)
 		wishes = append(wishes, d.wishes(s)...)
 		d.oneAtATime(s)
 		d.finish(s)
-	}
+	})
 	update := d.beginUpdate()
+	if d.book != nil && !sameCourse(update, d.job.Update) {
+		return false
+	}
 	d.beginRebalance()
 	d.supersede(&update)
-	for _, s := range d.slots {
-		d.settle(s)
+	d.each(d.settle)
+	if d.move(wishes, &update); d.needsAll {
+		return false
 	}
-	d.move(wishes, &update)
-	for _, s := range d.slots {
-		d.fill(s, &update)
-	}
+	d.each(func(s *slot) { d.fill(s, &update) })
 	d.sayTurns()
 	d.endUpdate(&update)
 	d.write(update)
-	return d.Result
+	d.keep(update)
+	return true
+}
+
+// each does something for every slot that is looked at. What comes of it is known to concern that slot.
+func (d *decision) each(do func(*slot)) {
+	for _, s := range d.slots {
+		d.cur = s
+		do(s)
+	}
+	d.cur = nil
 }
 
 // settle does what no budget limits: it ends what is unwanted or surplus in a slot.
@@ -191,9 +233,9 @@ func (d *decision) tellBy(t *task, to cluster.DesiredState, reason, by string, g
 
 // write compares every slot with what it was and records what changed.
 func (d *decision) write(update cluster.Update) {
-	for _, s := range d.slots {
+	d.each(func(s *slot) {
 		if s.Slot == nil {
-			continue
+			return
 		}
 		d.cutHistory(s)
 		switch {
@@ -203,7 +245,7 @@ func (d *decision) write(update cluster.Update) {
 		default:
 			d.add(cluster.PutSlot{Slot: s.Slot})
 		}
-	}
+	})
 	if d.balance != d.job.Rebalance {
 		d.add(cluster.SetRebalance{Job: d.job.Name, Rebalance: d.balance})
 	}
@@ -266,6 +308,7 @@ func (d *decision) endFormer() {
 		if t.CreatedRev >= d.job.CreatedRev {
 			continue
 		}
+		d.former = true
 		if len(d.Changes) >= maxChanges {
 			d.wakeIn(1)
 			return

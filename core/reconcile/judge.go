@@ -48,6 +48,9 @@ type slot struct {
 	made          cluster.TaskID // the task that was created in this decision; "": none
 	later         bool           // it takes the newest version in a later turn, and starts nothing before
 	queued        bool           // it waits until fewer slots of the job have a task
+	key           cluster.SlotKey
+	busy          bool // something was decided, said or is waited for in it
+	unnamed       bool // its job's type does not name it
 }
 
 // stale reports whether the slot should move to the job's newest task section.

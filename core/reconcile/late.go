@@ -8,6 +8,7 @@ import (
 
 // late says that an update takes too long, and what it waits for. Once it is paused nothing is asked of its slots any more, so they do not say so themselves.
 func (d *decision) late() string {
+	d.needsAll = d.book != nil
 	text := fmt.Sprintf("no slot came up for %s", d.spec.Update.ProgressDeadline)
 	for _, s := range d.slots {
 		if s.Slot == nil || s.status != wanted || s.MovedBy != cluster.MovedByUpdate && !d.stale(s) {

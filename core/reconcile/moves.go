@@ -29,17 +29,29 @@ func (d *decision) move(wishes []move, u *cluster.Update) {
 			cmp.Compare(a.slot.keep.CreatedRev, b.slot.keep.CreatedRev))
 	})
 	b := d.budget(u)
+	d.places = d.heldPlaces()
 	seen := make(map[*slot]bool, len(wishes))
 	var waiting []move
-	for _, m := range wishes {
-		if seen[m.slot] || m.slot.keep.told {
-			continue // one move serves all causes
+	looked := len(d.slots)
+	for {
+		for len(wishes) > 0 && (seen[wishes[0].slot] || wishes[0].slot.keep.told) {
+			wishes = wishes[1:] // one move serves all causes
 		}
+		m, left, ok := d.nextWish(wishes, u)
+		if !ok {
+			break
+		}
+		wishes = left
+		d.cur = m.slot
 		v := d.admit(m, &b, u)
 		seen[m.slot] = v != notAsked
 		if v == overBudget {
 			waiting = append(waiting, m)
 		}
+	}
+	d.cur = nil
+	if len(d.slots) > looked {
+		slices.SortStableFunc(d.slots, func(x, y *slot) int { return d.compareKeys(x.key, y.key) })
 	}
 	waiting = append(waiting, d.rebalance(seen, &b, u)...)
 	for _, m := range waiting { // with the numbers as they are after all moves
@@ -47,12 +59,14 @@ func (d *decision) move(wishes []move, u *cluster.Update) {
 		if m.deadline > 0 {
 			clears += ", or the drain reaches its deadline"
 		}
+		d.cur = m.slot
 		d.stallSlot(m.slot.ID(), cluster.Stall{
 			Code:    cluster.CodeWaitingForBudget,
 			Message: fmt.Sprintf("task %s is to move (%s), but %d of %d slots are not up and the job allows %d", m.slot.keep.ID, m.reason, b.down(m.cause), b.wanted, b.limit),
 			Clears:  clears,
 		})
 	}
+	d.cur = nil
 }
 
 // admission is what came of a wish.
@@ -177,7 +191,7 @@ type budget struct {
 }
 
 func (d *decision) budget(u *cluster.Update) budget {
-	var b budget
+	b := budget{wanted: d.sums.of(restCounts) + d.unmade, notUp: d.sums.of(restDown) + d.unmade, notUpUpdate: d.sums.of(restDownToo)}
 	for _, s := range d.slots {
 		if s.Slot == nil {
 			continue
@@ -251,9 +265,10 @@ func (d *decision) admit(m move, b *budget, u *cluster.Update) admission {
 		d.claims = append(d.claims, Claim{Slot: s.Slot, Node: m.room, Leaving: leaves.Task})
 	case m.cause == cluster.CauseRebalance:
 		d.leave(s, leaves, m.room)
-		s.MovedBy, s.Claim = m.cause.String(), m.room
+		d.movedBy(s, m.cause.String())
+		s.Claim = m.room
 	case !s.Done:
-		s.MovedBy = m.cause.String()
+		d.movedBy(s, m.cause.String())
 	}
 	d.forget(s, leaves)
 	if s.status == wanted && !s.up && d.stale(s) && mayMove(u) {

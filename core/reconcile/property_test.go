@@ -216,7 +216,7 @@ func TestDecidingIsAFunctionOfWhatIsSeen(t *testing.T) {
 		if diff := cmp.Diff(before, s.records()); diff != "" {
 			r.Fatalf("deciding changed what it was given:\n%s", diff)
 		}
-		if diff := cmp.Diff(one, reconcile.Job(s, jobName, s.now, 101)); diff != "" {
+		if diff := cmp.Diff(one, reconcile.Job(s, jobName, s.now, 101), result); diff != "" {
 			r.Fatalf("deciding twice gave two results:\n%s", diff)
 		}
 	})

@@ -30,7 +30,8 @@ type scene struct {
 	space    map[cluster.SlotKey]string
 	verdicts map[cluster.NodeID]reconcile.Verdict
 
-	last reconcile.Result // of the last decision
+	last  reconcile.Result // of the last decision
+	notes notes
 }
 
 var _ reconcile.View = (*scene)(nil)
@@ -135,6 +136,10 @@ func (s *scene) Slots(job string) []*cluster.Slot {
 	return out
 }
 
+func (s *scene) Slot(job string, key cluster.SlotKey) *cluster.Slot {
+	return s.slots[job+"/"+string(key)]
+}
+
 func (s *scene) SlotTasks(job string, key cluster.SlotKey) []*cluster.Task {
 	out := slices.Collect(s.find(func(t *cluster.Task) bool { return t.Job == job && t.Slot == key }))
 	slices.SortFunc(out, func(a, b *cluster.Task) int { return cmp.Compare(a.CreatedRev, b.CreatedRev) })
@@ -165,7 +170,13 @@ func (s *scene) Verdict(_ *cluster.Job, node cluster.NodeID) reconcile.Verdict {
 	return s.verdicts[node]
 }
 
-func (s *scene) Answer(*cluster.Job) reconcile.Answer { return s.answer }
+func (s *scene) Answer(_ *cluster.Job, of []cluster.SlotKey) reconcile.Answer {
+	out := s.answer
+	if of != nil {
+		out.Slots = slices.DeleteFunc(slices.Clone(out.Slots), func(w reconcile.WantedSlot) bool { return !slices.Contains(of, w.Key) })
+	}
+	return out
+}
 
 func (s *scene) Says(t *cluster.Task) reconcile.Saying { return s.says[t.ID] }
 
@@ -218,7 +229,7 @@ const (
 func (s *scene) decide() reconcile.Result {
 	s.t.Helper()
 	s.rev++
-	s.last = reconcile.Job(s, jobName, s.now, s.rev)
+	s.last = s.decideBoth()
 	for _, c := range s.last.Changes {
 		s.apply(c)
 	}

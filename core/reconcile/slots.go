@@ -9,10 +9,18 @@ import (
 )
 
 // gather finds the slots that the job has and should have, and what is wanted of each, except for the choice of numbered slots (see mark).
-func (d *decision) gather() {
-	var have []*cluster.Slot
-	for _, s := range d.View.Slots(d.job.Name) {
+// It reports false if it is not enough to look at those that are not at rest.
+func (d *decision) gather() bool {
+	var have, all []*cluster.Slot
+	var keys []cluster.SlotKey
+	if d.book == nil {
+		all = d.View.Slots(d.job.Name)
+	} else {
+		all, keys = d.awake()
+	}
+	for _, s := range all {
 		if s.Created < d.job.CreatedRev { // of a removed job of this name
+			d.former = true
 			if len(d.Changes) >= maxChanges {
 				d.wakeIn(1)
 				continue
@@ -26,19 +34,34 @@ func (d *decision) gather() {
 		for _, s := range have {
 			d.slots = append(d.slots, d.known(s))
 		}
-	} else {
-		d.gatherAnswered(have)
+	} else if !d.gatherAnswered(have, keys) {
+		return false
 	}
 	if d.job.Control.Stopped {
 		for _, s := range d.slots {
 			s.status, s.why = unwanted, nil
 		}
 	}
+	return true
+}
+
+// awake returns the slots that are not at rest, and the keys of those that are to be looked at, in order.
+func (d *decision) awake() (all []*cluster.Slot, keys []cluster.SlotKey) {
+	keys = append([]cluster.SlotKey{}, d.book.awake...)
+	slices.SortFunc(keys, d.compareKeys)
+	for _, key := range keys {
+		if s := d.View.Slot(d.job.Name, key); s != nil {
+			all = append(all, s)
+		} else if d.spec.Numbered() {
+			d.entries = append(d.entries, Entry{Key: key, Rest: restGone})
+		}
+	}
+	return all, keys
 }
 
 func (d *decision) known(s *cluster.Slot) *slot {
 	c := *s
-	out := &slot{Slot: &c, was: s}
+	out := &slot{Slot: &c, was: s, key: s.Key}
 	if s.Unwanted {
 		out.status = unwanted
 	}
@@ -46,16 +69,22 @@ func (d *decision) known(s *cluster.Slot) *slot {
 }
 
 func (d *decision) fresh(key cluster.SlotKey, nodes []cluster.NodeID, ends bool) *slot {
-	return &slot{Slot: &cluster.Slot{
+	return &slot{key: key, Slot: &cluster.Slot{
 		Job: d.job.Name, Key: key, Created: d.rev, Nodes: nodes, Ends: ends,
 		Version: d.job.Control.Version, SpecVersion: d.job.Control.SpecVersion, SpentFor: d.job.Control.SpecVersion,
 		NotUpSince: d.now, NotUpWhy: cluster.NotUpNew,
 	}}
 }
 
-// gatherAnswered takes the slots from what the job's type said.
-func (d *decision) gatherAnswered(have []*cluster.Slot) {
-	a := d.View.Answer(d.job)
+// gatherAnswered takes the slots from what the job's type said; those with the given keys, nil: all. While that says nothing of use, or holds the whole job, every
+// slot has to be looked at.
+func (d *decision) gatherAnswered(have []*cluster.Slot, keys []cluster.SlotKey) bool {
+	a := d.View.Answer(d.job, keys)
+	if !a.Known || a.Stall != nil {
+		if d.restless = true; d.book != nil {
+			return false
+		}
+	}
 	if a.Stall != nil {
 		st := *a.Stall
 		st.Subject = cluster.Subject{Kind: cluster.SubjectJob, ID: d.job.Name}
@@ -75,6 +104,7 @@ func (d *decision) gatherAnswered(have []*cluster.Slot) {
 			continue
 		}
 		out := d.known(s)
+		out.unnamed = true
 		switch {
 		case !a.Known || !a.Fresh || a.Stall != nil:
 			out.status = held
@@ -83,7 +113,13 @@ func (d *decision) gatherAnswered(have []*cluster.Slot) {
 		}
 		d.slots = append(d.slots, out)
 	}
+	for _, key := range keys {
+		if !named[key] && old[key] == nil {
+			d.entries = append(d.entries, Entry{Key: key, Rest: restGone})
+		}
+	}
 	slices.SortStableFunc(d.slots, func(x, y *slot) int { return cmp.Compare(x.Key, y.Key) })
+	return true
 }
 
 func (d *decision) takeAnswered(w WantedSlot, old *cluster.Slot, whole *cluster.Stall) {
@@ -95,10 +131,14 @@ func (d *decision) takeAnswered(w WantedSlot, old *cluster.Slot, whole *cluster.
 		st, why = held, nil
 	}
 	if old == nil {
-		if st == wanted {
+		switch {
+		case st == wanted:
 			d.slots = append(d.slots, d.fresh(w.Key, w.Nodes, w.Ends))
-		} else if w.Stall != nil {
+		case w.Stall != nil:
 			d.stallSlot(d.job.Name+"/"+string(w.Key), *w.Stall)
+			d.entries = append(d.entries, Entry{Key: w.Key, Rest: restAwake})
+		default:
+			d.entries = append(d.entries, Entry{Key: w.Key})
 		}
 		return
 	}
@@ -161,9 +201,10 @@ func unusable(n *cluster.Node) *cluster.Stall {
 
 // mark chooses which numbered slots are wanted. Scaling down marks slots once, those not up first, then the highest; only scaling up takes a mark back. What
 // is too much for one decision is held until its turn comes.
-func (d *decision) mark() {
+// It reports false if it is not enough to look at the slots that are not at rest.
+func (d *decision) mark() bool {
 	if !d.spec.Numbered() || d.job.Control.Stopped {
-		return
+		return true
 	}
 	var in []*slot
 	for _, s := range d.slots {
@@ -171,7 +212,12 @@ func (d *decision) mark() {
 			in = append(in, s)
 		}
 	}
-	if surplus := len(in) - d.spec.Count; surplus > 0 {
+	surplus := len(in) + d.sums.of(restWanted) - d.spec.Count
+	d.scaled = surplus > 0
+	if d.scaled && d.book != nil {
+		return false
+	}
+	if d.scaled {
 		slices.SortStableFunc(in, func(a, b *slot) int {
 			return cmp.Or(cmp.Compare(worth(a), worth(b)), -compareNumbers(a.Key, b.Key))
 		})
@@ -183,9 +229,10 @@ func (d *decision) mark() {
 			}
 			s.Unwanted, s.status = true, unwanted
 		}
-		return
+		return true
 	}
-	d.scaleUp(d.spec.Count - len(in))
+	d.scaleUp(-surplus)
+	return true
 }
 
 // worth says how much would be lost with a slot: what is done most, then what is up.
@@ -199,7 +246,7 @@ func worth(s *slot) int {
 	return 0
 }
 
-// scaleUp makes n more slots wanted: the lowest numbers that are free.
+// scaleUp makes n more slots wanted: the lowest numbers that are free. What is too much for one decision follows in the next.
 func (d *decision) scaleUp(n int) {
 	if n <= 0 {
 		return
@@ -208,13 +255,22 @@ func (d *decision) scaleUp(n int) {
 	for _, s := range d.slots {
 		have[s.Key] = s
 	}
+	made := 0
 	for i := 1; n > 0; i++ {
 		key := cluster.SlotKey(strconv.Itoa(i))
 		s := have[key]
 		switch {
+		case s == nil && d.atRest(key):
+			continue
+		case s == nil && made > maxChanges && d.spec.Parallelism == 0:
+			d.unmade, n = n, 1
+			d.wakeIn(1)
 		case s == nil:
+			made++
 			s = d.fresh(key, nil, d.spec.Ends())
+			d.cur = s
 			d.judge(s) // tasks of a removed job of this name may still stop there
+			d.cur = nil
 			d.slots = append(d.slots, s)
 		case s.status == unwanted:
 			s.Unwanted, s.status = false, wanted
@@ -224,6 +280,14 @@ func (d *decision) scaleUp(n int) {
 		n--
 	}
 	slices.SortStableFunc(d.slots, func(a, b *slot) int { return compareNumbers(a.Key, b.Key) })
+}
+
+// compareKeys orders a job's slots, by their numbers if they are numbered.
+func compareKeys(a, b cluster.SlotKey, numbered bool) int {
+	if numbered {
+		return compareNumbers(a, b)
+	}
+	return cmp.Compare(a, b)
 }
 
 func compareNumbers(a, b cluster.SlotKey) int {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -12,7 +11,7 @@ import (
 // beginUpdate takes up a newer version if there are slots to move to it, and what the operator said about pausing.
 func (d *decision) beginUpdate() cluster.Update {
 	u, c := d.job.Update, &d.job.Control
-	stale := 0
+	stale := d.sums.of(restStale)
 	for _, s := range d.slots {
 		if s.status != unwanted && d.stale(s) {
 			stale++
@@ -102,11 +101,11 @@ func mayMove(u *cluster.Update) bool {
 
 // updateWishes moves stale slots that are not up to the newest version at once, and returns a wish for each that is.
 func (d *decision) updateWishes(u *cluster.Update) []move {
-	for _, s := range d.slots {
+	d.each(func(s *slot) {
 		if s.Slot != nil && s.status != unwanted {
 			d.watch(s, u)
 		}
-	}
+	})
 	d.checkFailures(u)
 	if !mayMove(u) {
 		return nil
@@ -114,13 +113,11 @@ func (d *decision) updateWishes(u *cluster.Update) []move {
 	var out []move
 	renewed := 0
 	for _, s := range d.slots {
+		d.cur = s
 		switch {
 		case s.Slot == nil || s.status != wanted || !d.stale(s):
 		case s.up:
-			out = append(out, move{
-				slot: s, cause: cluster.CauseUpdate, by: cluster.SourceCore, grace: -1,
-				reason: fmt.Sprintf("update to version %d", d.job.Control.Version),
-			})
+			out = append(out, d.updateWish(s))
 		case renewed >= maxChanges/2:
 			s.later = true
 			d.wakeIn(1)
@@ -130,7 +127,15 @@ func (d *decision) updateWishes(u *cluster.Update) []move {
 			u.Moved++
 		}
 	}
+	d.cur = nil
 	return out
+}
+
+// updateWish is the update's wish that the task of a slot that is up leave.
+func (d *decision) updateWish(s *slot) move {
+	return move{
+		slot: s, cause: cluster.CauseUpdate, by: cluster.SourceCore, grace: -1, reason: fmt.Sprintf("update to version %d", d.job.Control.Version),
+	}
 }
 
 // supersede has slots in which a start-first move to an earlier version is under way take the newest at once: the task that is kept may have it already.
@@ -177,22 +182,39 @@ func (d *decision) takePlace(s *slot, u *cluster.Update) {
 		return
 	}
 	d.take(s)
-	s.MovedBy = cluster.MovedByUpdate
+	d.movedBy(s, cluster.MovedByUpdate)
 	u.Moved++
+}
+
+// movedBy notes what moves a slot, and how many places of the update are held with that.
+func (d *decision) movedBy(s *slot, by string) {
+	if s.status == wanted && s.holdsPlace() {
+		d.places--
+	}
+	if s.MovedBy = by; s.status == wanted && s.holdsPlace() {
+		d.places++
+	}
+}
+
+// heldPlaces returns how many places of the update are held.
+func (d *decision) heldPlaces() int {
+	held := d.sums.of(restHolds)
+	for _, s := range d.slots {
+		if s.Slot != nil && s.status == wanted && s.holdsPlace() {
+			held++
+		}
+	}
+	return held
 }
 
 // placeFree reports whether the slot may move: it holds a place already, or one is left.
 func (d *decision) placeFree(me *slot, u *cluster.Update) bool {
-	limit := d.spec.Update.Parallelism
-	if limit == 0 || me.holdsPlace() {
-		return mayMove(u)
-	}
-	for _, s := range d.slots {
-		if s.Slot != nil && s.status == wanted && s.holdsPlace() {
-			limit--
-		}
-	}
-	return limit > 0 && mayMove(u)
+	return mayMove(u) && (me.holdsPlace() || d.placeLeft())
+}
+
+// placeLeft reports whether one more slot may hold a place of the update.
+func (d *decision) placeLeft() bool {
+	return d.spec.Update.Parallelism == 0 || d.places < d.spec.Update.Parallelism
 }
 
 // watch counts a failure of the slot's new task, and gives the slot's place back once it was up for long enough.
@@ -281,7 +303,7 @@ func (d *decision) checkFailures(u *cluster.Update) {
 
 // progressing reports whether the update waits for something to come up or to make room. While a new task is watched, it does not.
 func (d *decision) progressing() bool {
-	left := false
+	left := d.sums.of(restLeft) > 0
 	for _, s := range d.slots {
 		if s.Slot == nil || s.status != wanted {
 			continue
@@ -311,7 +333,7 @@ var heldWords = [...]struct {
 }
 
 func (d *decision) rest() rest {
-	var r rest
+	r := rest{waiting: d.sums.of(restWaits), held: d.sums.of(restHeldBack), left: d.sums.of(restLeft)}
 	for _, s := range d.slots {
 		switch {
 		case s.Slot == nil || s.status == unwanted || s.status == excluded || s.Done:
@@ -390,5 +412,3 @@ func (r rest) String() string {
 	}
 	return out
 }
-
-func (d *decision) wakeIn(left time.Duration) { d.Result.wakeIn(left) }

@@ -17,6 +17,7 @@ import (
 type View interface {
 	Job(name string) *cluster.Job
 	Slots(job string) []*cluster.Slot                          // in the order of their keys
+	Slot(job string, key cluster.SlotKey) *cluster.Slot        // nil: there is none
 	SlotTasks(job string, key cluster.SlotKey) []*cluster.Task // oldest first
 	TasksOf(job string) iter.Seq[*cluster.Task]
 	TasksOn(node cluster.NodeID) iter.Seq[*cluster.Task]
@@ -24,8 +25,10 @@ type View interface {
 
 	// Verdict joins what the filters say of a job's tasks on a node.
 	Verdict(job *cluster.Job, node cluster.NodeID) Verdict
-	// Answer is what the job's type says of its slots, for types that a plugin serves.
-	Answer(job *cluster.Job) Answer
+	// Answer is what the job's type says of its slots, for types that a plugin serves: of those with the given keys, nil: of all.
+	Answer(job *cluster.Job, of []cluster.SlotKey) Answer
+	// Book is what was kept of a job since the last decision about it; nil: nothing.
+	Book(job string) *Book
 	// Says joins what drainers say of a task.
 	Says(task *cluster.Task) Saying
 	// Fits says whether one more task of a job's newest version would find room for a slot, once the leaving task (nil: none leaves) has given back what it
@@ -91,6 +94,11 @@ type Result struct {
 	NoRoom   bool            // some slot cannot move for want of room: decide again when room becomes free
 	Rollback uint64          // make a new version of the job with the content of this one; 0: do not
 	Why      string          // with Rollback
+
+	entries  []Entry // for the job's book
+	whole    bool    // every slot was looked at
+	restless bool    // nothing is kept
+	numbered bool    // the job's slots are numbers
 }
 
 func (r *Result) wakeIn(d time.Duration) {

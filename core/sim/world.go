@@ -64,7 +64,7 @@ func New(plugins ...sdk.Plugin) *World { return NewWith(engine.Config{}, plugins
 func NewWith(cfg engine.Config, plugins ...sdk.Plugin) *World {
 	w := &World{now: cluster.Time{Wall: epoch}, store: newJournal(), returned: map[cluster.TaskID]bool{}, books: newBooks()}
 	w.cfg = cfg
-	w.cfg.ClusterID, w.cfg.Heartbeat = "sim", time.Second
+	w.cfg.ClusterID, w.cfg.Heartbeat, w.cfg.Doubt = "sim", time.Second, true
 	for _, p := range plugins {
 		w.cfg.Plugins = append(w.cfg.Plugins, p.Name)
 		w.plugins = append(w.plugins, newPlugin(p))

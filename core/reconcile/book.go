@@ -1,0 +1,143 @@
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// Rest is what a slot counts for in its job while it is at rest: a decision found nothing to do, to say or to wait for in it, and nothing that it depends on has
+// changed since. That is the slot, its tasks and their nodes, what filters, drainers and its job's type say of them, and the job.
+type Rest uint16
+
+const (
+	restWanted   Rest = 1 << iota // neither unwanted, held nor excluded
+	restCounts                    // takes part in the budget
+	restDown                      // of these, not up
+	restDownToo                   // of these, those that count for updates as well
+	restStale                     // to be moved to the newest version
+	restHolds                     // holds a place of the update
+	restLeft                      // the update is not over while it is so
+	restWaits                     // up to the end of the update it may wait
+	restHeldBack                  // held, and stale
+	restMovable                   // up, and moved by the update once there is a place
+	restAwake                     // not at rest: the next decision looks at it
+	restGone                      // there is no such slot any more
+
+	restTotals = 10 // how many of these are counted
+)
+
+// totals are how many slots at rest count for what.
+type totals [restTotals]int
+
+func (n *totals) add(r Rest, by int) {
+	for i := range n {
+		if r&(1<<i) != 0 {
+			n[i] += by
+		}
+	}
+}
+
+func (n *totals) of(r Rest) int {
+	for i := range n {
+		if r == 1<<i {
+			return n[i]
+		}
+	}
+	panic("reconcile: nothing is counted of it")
+}
+
+// Entry is what a decision found of one slot.
+type Entry struct {
+	Key  cluster.SlotKey
+	Rest Rest
+
+	created cluster.Revision // with restMovable: of the task that it keeps
+}
+
+// Book is what is kept of a job between decisions, so that the next one needs to look only at slots that are awake. What it holds follows from the state alone:
+// without it, the same is decided.
+//
+// Owner: who calls Job. He wakes each slot of which something changes that it depends on, has the book take what was decided, and drops it when the job changes.
+type Book struct {
+	numbered bool // the job's slots are numbers
+	slots    map[cluster.SlotKey]Rest
+	awake    []cluster.SlotKey
+	totals   totals
+	movable  []Entry // in the order in which an update moves them; entries count that are among created
+	created  map[cluster.SlotKey]cluster.Revision
+}
+
+// Wake has the next decision look at a slot, which may be a new one.
+func (b *Book) Wake(key cluster.SlotKey) {
+	r, ok := b.slots[key]
+	if ok && r == restAwake {
+		return
+	}
+	b.totals.add(r, -1)
+	delete(b.created, key)
+	b.slots[key] = restAwake
+	b.awake = append(b.awake, key)
+}
+
+// Next returns the book after a decision that was made with b, nil if it was made without; nil if nothing is to be kept. The decision's changes were applied.
+func (b *Book) Next(r *Result) *Book {
+	if r.whole {
+		b = nil
+	}
+	switch {
+	case r.restless:
+		return nil
+	case b == nil:
+		b = &Book{slots: make(map[cluster.SlotKey]Rest, len(r.entries)), created: map[cluster.SlotKey]cluster.Revision{}, numbered: r.numbered}
+	}
+	for _, e := range r.entries {
+		b.take(e, r.whole)
+	}
+	if r.whole {
+		slices.SortFunc(b.movable, b.compare)
+	}
+	b.awake = slices.DeleteFunc(b.awake, func(key cluster.SlotKey) bool { return b.slots[key] != restAwake })
+	for len(b.movable) > 0 && !b.moves(b.movable[0]) {
+		b.movable = b.movable[1:]
+	}
+	return b
+}
+
+func (b *Book) take(e Entry, whole bool) {
+	if e.Rest == restAwake {
+		b.Wake(e.Key)
+		return
+	}
+	b.totals.add(b.slots[e.Key], -1)
+	delete(b.created, e.Key)
+	if e.Rest == restGone {
+		delete(b.slots, e.Key)
+		return
+	}
+	b.slots[e.Key] = e.Rest
+	b.totals.add(e.Rest, 1)
+	if e.Rest&restMovable == 0 {
+		return
+	}
+	b.created[e.Key] = e.created
+	if whole {
+		b.movable = append(b.movable, e)
+		return
+	}
+	if at, known := slices.BinarySearchFunc(b.movable, e, b.compare); !known {
+		b.movable = slices.Insert(b.movable, at, e)
+	}
+}
+
+// moves reports whether an entry of movable still says how it is.
+func (b *Book) moves(e Entry) bool {
+	created, ok := b.created[e.Key]
+	return ok && created == e.created
+}
+
+// compare orders slots as an update moves them.
+func (b *Book) compare(x, y Entry) int {
+	return cmp.Or(cmp.Compare(x.created, y.created), compareKeys(x.Key, y.Key, b.numbered))
+}

@@ -1,0 +1,152 @@
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// restful reports whether slots of the job may be left at rest by what is asked of the job itself.
+func (d *decision) restful() bool {
+	return !d.job.Control.Stopped && !d.job.Rebalancing() && d.balance == d.job.Rebalance && d.spec.Parallelism == 0
+}
+
+// sameCourse reports whether an update goes on as it went.
+func sameCourse(a, b cluster.Update) bool {
+	return a.State == b.State && a.To == b.To && a.Since == b.Since && a.Started == b.Started && a.Rollback == b.Rollback
+}
+
+// atRest reports whether a slot with that key is not looked at.
+func (d *decision) atRest(key cluster.SlotKey) bool {
+	if d.book == nil {
+		return false
+	}
+	r, ok := d.book.slots[key]
+	return ok && r != restAwake
+}
+
+// add, stall and wakeIn do what those of Result do, and note that the slot that is looked at is not at rest.
+func (d *decision) add(c ...cluster.Change) {
+	d.mind()
+	d.Result.add(c...)
+}
+
+func (d *decision) stall(s cluster.Stall) {
+	d.mind()
+	d.Result.stall(s)
+}
+
+func (d *decision) wakeIn(left time.Duration) {
+	if left > 0 {
+		d.mind()
+	}
+	d.Result.wakeIn(left)
+}
+
+func (d *decision) mind() {
+	if d.cur != nil {
+		d.cur.busy = true
+	}
+}
+
+func (d *decision) compareKeys(a, b cluster.SlotKey) int { return compareKeys(a, b, d.spec.Numbered()) }
+
+// nextWish returns the first of the wishes that are left, in their order. Slots at rest that the update is to move are looked at only once it is their turn and
+// there is a place for them: before, nothing is decided about them.
+func (d *decision) nextWish(wishes []move, u *cluster.Update) (m move, left []move, ok bool) {
+	if next, is := d.nextAtRest(u); is && (len(wishes) == 0 || d.sooner(next, wishes[0])) {
+		d.after++
+		return d.updateWish(d.rouse(next)), wishes, true
+	}
+	if len(wishes) == 0 {
+		return move{}, nil, false
+	}
+	return wishes[0], wishes[1:], true
+}
+
+// nextAtRest returns the first of the slots at rest that the update may move now.
+func (d *decision) nextAtRest(u *cluster.Update) (Entry, bool) {
+	if d.book == nil || !mayMove(u) || !d.placeLeft() {
+		return Entry{}, false
+	}
+	for ; d.after < len(d.book.movable); d.after++ {
+		if e := d.book.movable[d.after]; d.book.moves(e) {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// sooner reports whether the update's wish about a slot at rest comes before another wish.
+func (d *decision) sooner(e Entry, m move) bool {
+	return cmp.Or(cmp.Compare(cluster.CauseUpdate, m.cause), cmp.Compare(orNever(0), orNever(m.deadline)),
+		cmp.Compare(e.created, m.slot.keep.CreatedRev), d.compareKeys(e.Key, m.slot.key)) < 0
+}
+
+// rouse has a slot looked at that was at rest. What was decided about others up to now would have changed nothing in it.
+func (d *decision) rouse(e Entry) *slot {
+	d.sums.add(d.book.slots[e.Key], -1)
+	s := d.known(d.View.Slot(d.job.Name, e.Key))
+	d.cur = s
+	d.judge(s)
+	s.busy = false
+	d.slots = append(d.slots, s)
+	return s
+}
+
+// keep says what is kept of the slots that were looked at until the next decision.
+func (d *decision) keep(u cluster.Update) {
+	d.whole, d.numbered = d.book == nil, d.spec.Numbered()
+	d.restless = d.restless || !d.restful() || d.former || d.scaled || d.giveUp || d.Rollback != 0 || !sameCourse(u, d.job.Update)
+	if d.restless {
+		d.entries = nil
+		return
+	}
+	for _, s := range d.slots {
+		switch {
+		case s.Slot == nil && s.was == nil && d.spec.Numbered(): // the next decision makes it
+		case s.Slot == nil || s.busy || !s.rests():
+			d.entries = append(d.entries, Entry{Key: s.key, Rest: restAwake})
+		default:
+			e := Entry{Key: s.key, Rest: d.restOf(s, u)}
+			if s.keep != nil {
+				e.created = s.keep.CreatedRev
+			}
+			d.entries = append(d.entries, e)
+		}
+	}
+}
+
+// rests reports whether a slot about which nothing was decided stays as it is as long as nothing changes that it depends on, and those who wake slots know of all
+// of that. Drainers may say something else of a task at any time.
+func (s *slot) rests() bool {
+	alive := func(t *task) bool { return !t.dead }
+	return s.status != unwanted && !s.unnamed && !s.queued && s.next == nil && s.Claim == "" && s.Leaves == "" && s.MovedBy != cluster.MovedByMonitor &&
+		(s.status != excluded || !slices.ContainsFunc(s.tasks, alive)) &&
+		!slices.ContainsFunc(s.tasks, func(t *task) bool { return alive(t) && t.node != nil && t.node.Spec.Availability == cluster.Drain })
+}
+
+// restOf returns what a slot counts for.
+func (d *decision) restOf(s *slot, u cluster.Update) Rest {
+	var out Rest
+	set := func(r Rest, is bool) {
+		if is {
+			out |= r
+		}
+	}
+	stale, is := d.stale(s), s.status == wanted
+	left := is && !s.Done && (s.holdsPlace() || stale)
+	set(restWanted, is)
+	set(restCounts, s.counts())
+	set(restDown, s.counts() && !s.up)
+	set(restDownToo, s.counts() && !s.up && (s.FellIn(&u, d.now) || s.MovedBy == cluster.MovedByUpdate))
+	set(restStale, stale)
+	set(restHolds, is && s.holdsPlace())
+	set(restLeft, left)
+	set(restWaits, is && !s.Done && !left && !s.up)
+	set(restHeldBack, s.status == held && !s.Done && stale)
+	set(restMovable, is && s.up && stale)
+	return out
+}
