@@ -36,6 +36,11 @@ func (e *Engine) freeIndex(id cluster.NodeID) {
 			}
 		}
 	}
+	for _, g := range e.groups { // what stands of a limited group is kept by index
+		if slices.Contains(g.one().Nodes, id) {
+			g.stands, g.dirty = nil, true
+		}
+	}
 	e.ledger.drop(i)
 	e.unmirror(i)
 }

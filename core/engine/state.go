@@ -210,18 +210,31 @@ func (s *State) TaskStalls(t *cluster.Task) []cluster.Stall {
 	if t.Placed() || !t.Desired.State.Wanted() {
 		return out
 	}
+	if slot := s.Slot(t.Job, t.Slot); slot != nil && slot.Held != "" {
+		for _, v := range s.StallsOf(cluster.Subject{Kind: cluster.SubjectSlot, ID: slot.ID()}) {
+			if string(v.Code) == slot.Held {
+				out = append(out, shownOn(t, v)) // it takes no part in placing before that ends
+			}
+		}
+		return out
+	}
 	for _, v := range s.StallsOf(cluster.Subject{Kind: cluster.SubjectGroup, ID: GroupKey(t)}) {
-		c := *v
-		c.Subject = cluster.Subject{Kind: cluster.SubjectTask, ID: string(t.ID)}
-		if c.Since.Before(t.Created) {
-			c.Since = t.Created
-		}
-		if c.Changed.Before(c.Since) {
-			c.Changed = c.Since
-		}
-		out = append(out, c)
+		out = append(out, shownOn(t, v))
 	}
 	return out
+}
+
+// shownOn is a stall of what a waiting task belongs to, as one of its own.
+func shownOn(t *cluster.Task, v *cluster.Stall) cluster.Stall {
+	c := *v
+	c.Subject = cluster.Subject{Kind: cluster.SubjectTask, ID: string(t.ID)}
+	if c.Since.Before(t.Created) {
+		c.Since = t.Created
+	}
+	if c.Changed.Before(c.Since) {
+		c.Changed = c.Since
+	}
+	return c
 }
 
 // At returns the state as it is seen at a later moment of the wall clock: records are the same, and what is derived from how long something takes is derived

@@ -52,12 +52,14 @@ func Nodes(hearings iter.Seq[Hearing], limits Limits, now cluster.Time) Result {
 	var s silence
 	var last cluster.Time // when a node's tasks were last replaced, or will be
 	for h := range hearings {
+		if last.Before(h.Node.Status.Replace) {
+			last = h.Node.Status.Replace
+		}
+	}
+	for h := range hearings {
 		n := h.Node
 		if n.Status.Massed {
 			s.set = append(s.set, n)
-		}
-		if last.Before(n.Status.Replace) {
-			last = n.Status.Replace
 		}
 		if n.Spec.Decommissioned {
 			continue

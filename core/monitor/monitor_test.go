@@ -287,6 +287,22 @@ func replaced(r monitor.Result) map[cluster.NodeID]time.Duration {
 	return out
 }
 
+// A node that is confirmed to be down waits for those that went down before it, wherever they stand.
+func TestConfirmedNodeWaitsForItsTurn(t *testing.T) {
+	slow := limits
+	slow.ReplaceEvery = 5 * time.Second
+	for _, earlier := range []int{0, 3} {
+		all := several(0, 4)
+		all[earlier].Node.Status.State, all[earlier].Node.Status.Replace = cluster.NodeDown, now.Add(-time.Second)
+		all[earlier].Last = now.Add(-time.Hour)
+		all[1].Last, all[1].Confirmed = now.Add(-time.Hour), true
+		want := map[cluster.NodeID]time.Duration{all[1].Node.ID: 4 * time.Second}
+		if diff := cmp.Diff(want, replaced(monitor.Nodes(slices.Values(all), slow, now))); diff != "" {
+			t.Errorf("node %d went down before: replaced from (-want +got):\n%s", earlier, diff)
+		}
+	}
+}
+
 func TestNodesAreReplacedOneAfterAnother(t *testing.T) {
 	slow := limits
 	slow.ReplaceEvery = 5 * time.Second

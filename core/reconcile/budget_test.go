@@ -271,3 +271,24 @@ func TestKeepBeatsVoluntaryAndForcedBeatsKeep(t *testing.T) {
 		t.Errorf("told %+v", d)
 	}
 }
+
+// A task that waits goes where its slot may be filled now: a node joined that belongs to it.
+func TestWaitingTaskFollowsTheNodesOfItsSlot(t *testing.T) {
+	s := answeredScene(t, 0)
+	limited := func(nodes ...cluster.NodeID) {
+		s.answer.Slots = []reconcile.WantedSlot{{Key: "a", Nodes: nodes}}
+	}
+	limited("n1")
+	s.decide()
+	s.want("new a")
+	limited("n1", "n2")
+	s.decide()
+	s.want("cancel a, new a")
+	if got := s.of("a").Nodes; !slices.Equal(got, []cluster.NodeID{"n1", "n2"}) {
+		t.Errorf("it waits for %v", got)
+	}
+	s.observe("a", cluster.Running)
+	limited("n1", "n2", "n3")
+	s.decide()
+	s.want("") // what runs stays
+}

@@ -138,8 +138,8 @@ func (d *decision) oneAtATime(s *slot) {
 	}
 }
 
-// evacuate ends tasks that did not start and cannot where they are: those that wait in a slot none of whose nodes may run them, and those on a node that was
-// paused or drained before its agent spoke of them.
+// evacuate ends tasks that did not start and cannot where they are: those that wait in a slot none of whose nodes may run them, or for other nodes than those
+// of their slot, and those on a node that was paused or drained before its agent spoke of them.
 func (d *decision) evacuate(s *slot) {
 	if s.status == unwanted {
 		return
@@ -148,6 +148,9 @@ func (d *decision) evacuate(s *slot) {
 		switch {
 		case s.status == excluded && t.live() && !t.Placed():
 			d.tell(t, cluster.DesiredShutdown, "no node to which its slot is limited may run it", -1)
+			d.forget(s, t)
+		case s.status == wanted && t.live() && !t.Placed() && !slices.Equal(t.Nodes, s.Nodes):
+			d.tell(t, cluster.DesiredShutdown, "its slot is limited to other nodes now", -1)
 			d.forget(s, t)
 		case t.live() && t.Placed() && t.Observed.State == cluster.ObservedNone && t.node != nil && t.node.Spec.Availability != cluster.Active:
 			d.tell(t, cluster.DesiredShutdown, "its node was set to "+string(t.node.Spec.Availability)+" before it started", 0)
