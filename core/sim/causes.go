@@ -50,6 +50,9 @@ func (w *World) untrue(st *engine.State, s *cluster.Stall) string {
 func (w *World) untrueSlot(st *engine.State, s *cluster.Stall) string {
 	name, key, _ := strings.Cut(s.Subject.ID, "/")
 	j, slot := st.Job(name), st.Slot(name, cluster.SlotKey(key))
+	if j != nil && s.Code == CodeHeld {
+		return untrueHold(st, j, key)
+	}
 	if j == nil || slot == nil {
 		return "there is no such slot"
 	}
@@ -75,7 +78,7 @@ func (w *World) untrueSlot(st *engine.State, s *cluster.Stall) string {
 			return "no replacement waits"
 		}
 		return ""
-	case cluster.CodeConstraint, cluster.CodeInsufficientResources, cluster.CodePortTaken, cluster.CodeOnePerNode, cluster.CodeNodeDown:
+	case cluster.CodeConstraint, cluster.CodeInsufficientResources, cluster.CodePortTaken, cluster.CodeOnePerNode, cluster.CodeNodeDown, cluster.CodeAddressPoolExhausted:
 		return w.untrueRoom(st, j, slot, up)
 	}
 	return "nothing is left that it could wait for"
@@ -121,7 +124,9 @@ func (w *World) untrueRoom(st *engine.State, j *cluster.Job, s *cluster.Slot, up
 		return "no task stays for want of room for its replacement"
 	}
 	spec := &j.Control.Spec
-	x := wish{job: j.Name, slot: s.Key, nodes: s.Nodes, need: cluster.Reserve{Resources: spec.Task.Resources, Ports: spec.Task.Ports, MaxPerNode: spec.MaxPerNode}}
+	x := wish{job: j.Name, slot: s.Key, nodes: s.Nodes, need: cluster.Reserve{
+		Resources: spec.Task.Resources, Ports: spec.Task.Ports, Addresses: spec.Task.Addresses, MaxPerNode: spec.MaxPerNode,
+	}}
 	if _, fits := w.truth(st, x, map[cluster.TaskID]bool{up.ID: true}); len(fits) > 0 {
 		return fmt.Sprintf("the replacement fits on %v", fits)
 	}

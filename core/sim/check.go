@@ -16,8 +16,8 @@ func (w *World) started(a *Agent, p *Proc) {
 		panic(err)
 	}
 	st := w.State()
-	if n := st.Node(a.Node); n == nil || n.Spec.Decommissioned {
-		return // declared gone while it runs, which makes second copies; what was on its way to it cannot be called back
+	if n := st.Node(a.Node); n == nil || n.Spec.Decommissioned || n.Down() {
+		return // declared gone while it runs, which makes second copies, or cut off; what was on its way to it cannot be called back
 	}
 	others := 0
 	for _, b := range w.Agents {

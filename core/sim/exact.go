@@ -69,6 +69,28 @@ func (w *World) CheckLedger() {
 			w.failf("V2: %s has no ledger", n.ID)
 		}
 	}
+	w.checkAddresses(st)
+}
+
+// checkAddresses checks that each address is held by one task at most, and that a task that was placed has those that it asks for.
+func (w *World) checkAddresses(st *engine.State) {
+	held := map[cluster.AddressGrant]cluster.TaskID{}
+	for t := range st.Tasks() {
+		if t.Dead() || !t.Placed() {
+			continue
+		}
+		if len(t.Placement.Addresses) != len(t.Reserve.Addresses) {
+			w.failf("V2: %s asks for %v and has %v", t.ID, t.Reserve.Addresses, t.Placement.Addresses)
+		}
+		for _, g := range t.Placement.Addresses {
+			w.looked("addresses")
+			g.Name = ""
+			if other, taken := held[g]; taken {
+				w.failf("V2: address %s of pool %s is granted to %s and %s", g.Address, g.Pool, other, t.ID)
+			}
+			held[g] = t.ID
+		}
+	}
 }
 
 // checkStalls checks what a turn wrote of stalls: what goes on keeps its beginning, nothing is written twice, and counts add up.

@@ -14,7 +14,9 @@ import (
 // A drainer's failure is told of a node that is drained, and no longer.
 func TestDrainerFailureEndsWithTheDrain(t *testing.T) {
 	for name, end := range map[string]func(w *sim.World){
-		"active again":   func(w *sim.World) { w.MustDo(engine.SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Active}) },
+		"active again": func(w *sim.World) {
+			w.MustDo(engine.SetAvailability{Nodes: []string{"n1"}, Availability: cluster.Active})
+		},
 		"decommissioned": func(w *sim.World) { w.MustDo(engine.Decommission{Node: "n1", Force: true}) },
 		"after a restart": func(w *sim.World) {
 			w.Restart()
@@ -195,5 +197,53 @@ func TestUsedUpSlotsGiveTheirTurnAway(t *testing.T) {
 	}
 	if !w.RunUntil(time.Minute, func() bool { return done() == 4 }) {
 		t.Errorf("%d of 4 slots are done", done())
+	}
+}
+
+// A task limited to a rack counts the nodes of that rack alone, whoever has the place of one that was removed; and goes to one that joins the rack.
+func TestTaskOfARackGoesByTheNodesOfItsRack(t *testing.T) {
+	w := sim.New(append(plugins(), sim.Racks())...)
+	small, big := cluster.Resources{MilliCPU: 1000, Memory: 1 << 30}, cluster.Resources{MilliCPU: 8000, Memory: 8 << 30}
+	rack := func(r string) map[string]string { return map[string]string{"rack": r} }
+	w.AddNode("n1", rack("r0"), small)
+	w.AddNode("n2", rack("r0"), small)
+	w.Run(time.Second)
+	w.MustDo(engine.RunJob{Spec: job("db", 0, func(s *cluster.JobSpec) { s.Type, s.Task.Resources.MilliCPU = sim.TypeRack, 4000 })})
+	w.Run(time.Second)
+	w.MustDo(engine.Decommission{Node: "n1", Force: true})
+	w.Run(time.Second)
+	w.MustDo(engine.RemoveNode{Node: "n1"})
+	w.AddNode("n3", rack("r1"), small)
+	w.Run(time.Second)
+	w.CheckReasons()
+	for x := range w.State().TasksOf("db") {
+		if s := w.State().TaskStalls(x); len(s) != 1 || s[0].Facts.Nodes != 1 {
+			t.Errorf("%s: %+v, want one node", x.ID, s)
+		}
+	}
+	w.AddNode("n4", rack("r0"), big)
+	if !w.RunUntil(5*time.Second, func() bool { return up(w, "db") == 1 }) {
+		t.Error("nothing runs on the node that joined the rack")
+	}
+	for _, f := range w.Failures {
+		t.Error(f)
+	}
+}
+
+// A task that waits in a slot which is held shows what holds it.
+func TestWaitingTaskShowsWhatHoldsItsSlot(t *testing.T) {
+	w := sim.New(append(plugins(), sim.Racks())...)
+	w.AddNode("n1", map[string]string{"rack": "r0"}, cluster.Resources{MilliCPU: 1000, Memory: 1 << 30})
+	w.Run(time.Second)
+	spec := job("db", 0, func(s *cluster.JobSpec) { s.Type, s.Task.Resources.MilliCPU = sim.TypeRack, 4000 })
+	w.MustDo(engine.RunJob{Spec: spec})
+	w.Run(time.Second)
+	spec.Labels = map[string]string{"hold": "r0"}
+	w.MustDo(engine.RunJob{Spec: spec})
+	w.Run(time.Second)
+	for x := range w.State().TasksOf("db") {
+		if s := w.State().TaskStalls(x); len(s) != 1 || s[0].Code != sim.CodeHeld || s[0].Subject.ID != string(x.ID) {
+			t.Errorf("%s: %+v", x.ID, s)
+		}
 	}
 }

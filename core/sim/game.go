@@ -16,8 +16,11 @@ type Game struct {
 	World *World
 
 	rng    *rand.Rand
+	more   *rand.Rand // decides about what games of the early kind had not; nil: this is one
 	size   size
-	nodes  int // that ever joined
+	played map[string]int // what was done and befell, by kind
+	next   []Outcome      // of the commits to come
+	nodes  int            // that ever joined
 	jobs   []string
 	faults bool
 	report string // what went wrong in the game itself
@@ -43,16 +46,29 @@ func sizeOf(rng *rand.Rand, large bool) size {
 	return size{nodes: 15 + rng.IntN(25), jobs: 10, moves: 60, count: 25, pause: 600 * time.Millisecond}
 }
 
+// Kind says which game a seed stands for.
+type Kind struct {
+	Seed  uint64
+	Large bool // with hundreds of nodes
+	Early bool // without what games had not when the first of them failed, so that their seeds still play the same
+}
+
 // NewGame returns a game that has not begun.
-func NewGame(seed uint64, large bool, plugins ...sdk.Plugin) *Game {
+func NewGame(k Kind, plugins ...sdk.Plugin) *Game {
+	seed := k.Seed
 	rng := rand.New(rand.NewPCG(seed, 1))
-	g := &Game{rng: rng, size: sizeOf(rng, large)}
+	g := &Game{rng: rng, size: sizeOf(rng, k.Large), played: map[string]int{}}
 	cfg := engine.Config{}
 	if g.chance(4) {
 		cfg.MaxChanges = 5 + rng.IntN(30)
 	}
 	if g.chance(3) {
 		cfg.Strategy = cluster.StrategyBinpack
+	}
+	if !k.Early {
+		g.more = rand.New(rand.NewPCG(seed, 3))
+		g.widen(&cfg)
+		plugins = append(plugins, Racks())
 	}
 	g.World = NewWith(cfg, plugins...)
 	for _, p := range g.World.plugins {
@@ -61,6 +77,11 @@ func NewGame(seed uint64, large bool, plugins ...sdk.Plugin) *Game {
 	commits := rand.New(rand.NewPCG(seed, 2))
 	often := 40 + 400*commits.IntN(5)
 	g.World.CommitFault = func() Outcome {
+		if len(g.next) > 0 {
+			out := g.next[0]
+			g.next = g.next[1:]
+			return out
+		}
 		if g.faults && commits.IntN(often) == 0 {
 			return Outcome(1 + commits.IntN(2))
 		}
@@ -68,6 +89,9 @@ func NewGame(seed uint64, large bool, plugins ...sdk.Plugin) *Game {
 	}
 	for i := range g.size.jobs {
 		g.jobs = append(g.jobs, fmt.Sprintf("%s%d", [...]string{"web", "batch", "all", "sweep"}[[...]int{0, 2, 1, 0, 0, 3}[i%6]], i))
+	}
+	if g.more != nil {
+		g.jobs = append(g.jobs, "rack8", "rack9")
 	}
 	for range g.size.nodes {
 		g.join()

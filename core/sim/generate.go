@@ -32,7 +32,11 @@ func (g *Game) join() {
 
 // Constraints returns the settings with which a job says what it asks of nodes.
 func Constraints(exprs ...string) []cluster.PluginSettings {
-	b, err := json.Marshal(map[string][]string{"constraints": exprs})
+	return wishes(map[string]any{"constraints": exprs})
+}
+
+func wishes(settings map[string]any) []cluster.PluginSettings {
+	b, err := json.Marshal(settings)
 	if err != nil {
 		panic(err) // strings can always be encoded
 	}
@@ -49,6 +53,8 @@ func (g *Game) spec(job string) cluster.JobSpec {
 		s.Type = cluster.TypeBatch
 	case strings.HasPrefix(job, "all"):
 		s.Type, s.Count = cluster.TypeGlobal, 0
+	case strings.HasPrefix(job, "rack"):
+		s.Type, s.Count = TypeRack, 0
 	default:
 		s.Type, s.Count = cluster.TypeGlobalBatch, 0
 	}
@@ -87,6 +93,7 @@ func (g *Game) spec(job string) cluster.JobSpec {
 		s.Parallelism = 1 + g.size.nodes/10 + g.rng.IntN(3)
 	}
 	s.Update, s.Restart = g.update(), g.restart()
+	g.ask(&s)
 	return s.WithDefaults()
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/setpointd/setpoint/core/engine"
@@ -9,14 +10,24 @@ import (
 
 // Move does one random thing, as an operator or as fate. What the cluster refuses is as good as nothing.
 func (g *Game) Move() {
-	if g.rng.IntN(5) < 3 {
+	switch {
+	case g.more != nil && g.more.IntN(4) == 0:
+		g.extend()
+	case g.rng.IntN(5) < 3:
 		g.operate()
-	} else {
+	default:
 		g.strike()
 	}
 }
 
-func (g *Game) do(op engine.Op) { _, _ = g.World.Do(op) }
+func (g *Game) do(op engine.Op) {
+	if _, err := g.World.Do(op); err == nil {
+		g.count(fmt.Sprintf("op %T", op))
+	}
+}
+
+// count notes that something was done or befell.
+func (g *Game) count(kind string) { g.played[kind]++ }
 
 // operate does what an operator may do.
 func (g *Game) operate() {
@@ -155,7 +166,7 @@ func (g *Game) confirm() {
 func (g *Game) Peace() {
 	w := g.World
 	w.tracef("peace")
-	g.faults, w.calm = false, true
+	g.faults, g.next, w.calm = false, nil, true
 	if w.away > 0 {
 		w.away = w.real + Tick
 		w.Tick()

@@ -88,7 +88,7 @@ func (w *World) checkAlone(t engine.Turn, x *cluster.Task) {
 			beside++
 		case cluster.Lost:
 			replaceable := slices.ContainsFunc(specs(t, x.Job), func(s *cluster.JobSpec) bool {
-				return s.OnLost != cluster.LostWait && w.now.Sub(n.Status.Since) >= s.LostAfter
+				return s.OnLost != cluster.LostWait && w.now.Sub(n.Status.Since) >= s.LostAfter && !w.now.Before(n.Status.Replace)
 			})
 			if o.CreatedRev >= job.CreatedRev && !replaceable {
 				w.failf("V1: %s was made while %s is lost, and the job waits", x.ID, o.ID)
@@ -179,11 +179,14 @@ func (w *World) checkRestart(t engine.Turn, x *cluster.Task) {
 
 // checkLeaves checks a task that is told to stop because it no longer meets its job's constraints, and reports whether one that was up leaves voluntarily.
 func (w *World) checkLeaves(t engine.Turn, x *cluster.Task, d cluster.Desired) bool {
-	old := t.Before.Task(x.ID)
-	if old == nil || !old.Up(t.Before.Node(old.Placement.Node)) || d.State != cluster.DesiredShutdown {
+	old, n := t.Before.Task(x.ID), t.State.Node(x.Placement.Node)
+	if old == nil || d.State != cluster.DesiredShutdown {
 		return false
 	}
-	n := t.State.Node(x.Placement.Node)
+	was := *x // as it was seen when this was decided: after what agents and the monitor said in this turn
+	if was.Desired = old.Desired; !was.Up(n) {
+		return false
+	}
 	switch {
 	case d.By == "constraint":
 		w.looked("drifts")
@@ -197,6 +200,12 @@ func (w *World) checkLeaves(t engine.Turn, x *cluster.Task, d cluster.Desired) b
 		w.looked("drains")
 		if n != nil && n.Spec.Availability != cluster.Drain {
 			w.failf("drain: %s has to leave %s, which is not drained", x.ID, n.Spec.Name)
+		}
+	case strings.HasPrefix(d.Reason, "rebalance"):
+		w.looked("rebalanced tasks")
+		before, after := t.Before.Job(x.Job), t.State.Job(x.Job) // it may begin and end within a turn
+		if before == nil || after == nil || !before.Rebalancing() && before.Rebalance.Ask == after.Rebalance.Ask {
+			w.failf("rebalance: %s has to leave %s, and nobody asked for that", x.ID, x.Placement.Node)
 		}
 	case strings.HasPrefix(d.Reason, "update to version"):
 		w.looked("updates")
@@ -250,7 +259,7 @@ func (w *World) checkPlaced(t engine.Turn, x *cluster.Task) {
 	if n == nil {
 		return
 	}
-	if w.refused(t.State, x.Job, n) {
+	if w.refused(t.State, x.Job, n) && !w.ignored() {
 		w.failf("filter: %s was placed on %s, which its job refuses", x.ID, n.Spec.Name)
 	}
 	if len(x.Nodes) > 0 && !slices.Contains(x.Nodes, n.ID) {

@@ -19,6 +19,7 @@ type Plugin struct {
 	Dead   bool
 	Delta  bool  // it says only what changed, as the SDK does
 	Faulty Fault // what is wrong with it now
+	Open   bool  // on_failure = "ignore": what the filter has not judged is allowed while it is away
 
 	def     sdk.Plugin
 	session uint64
@@ -38,6 +39,7 @@ type saidOf struct {
 	table   int
 	judged  map[uint32]bool
 	reasons map[uint32]engine.Rejection // of refused nodes
+	ranks   map[uint32]int8
 }
 
 // Fault is what can be wrong with a plugin that runs.
@@ -71,7 +73,7 @@ func (w *World) StartPlugin(name string) {
 	p.Dead, p.session, p.started, p.queue, p.applied, p.owes = false, w.session, w.real, nil, 0, false
 	p.nodes, p.classes, p.jobs = map[uint32]*cluster.Node{}, map[uint32]engine.Class{}, map[string]engine.PluginJob{}
 	p.said, p.slotted = map[uint32]*saidOf{}, map[string]map[cluster.SlotKey]engine.SlotAnswer{}
-	up := engine.PluginUp{Name: name, Session: p.session, Filter: p.def.Filter != nil, Drainer: p.def.Drainer != nil}
+	up := engine.PluginUp{Name: name, Session: p.session, Filter: p.def.Filter != nil, Drainer: p.def.Drainer != nil, FailureOpen: p.Open}
 	up.JobTypes = slices.Sorted(maps.Keys(p.def.JobTypes))
 	for _, watch := range p.def.Watches {
 		up.Watches |= cluster.Mask(watched[watch])
@@ -88,7 +90,7 @@ var watched = map[sdk.Watch]cluster.NodeField{
 func (w *World) KillPlugin(name string) {
 	p := w.plugin(name)
 	p.Dead = true
-	w.send(engine.PluginDown{Name: name, Session: p.session, Code: cluster.CodePluginUnavailable, Message: "killed"})
+	w.send(engine.PluginDown{Name: name, Session: p.session, Code: cluster.CodePluginUnavailable, Message: "killed", FailureOpen: p.Open})
 }
 
 func (p *Plugin) tell(u engine.PluginUpdate) {
@@ -235,9 +237,12 @@ func (p *Plugin) delta(v engine.ClassVerdict) []engine.ClassVerdict {
 		delete(p.said, v.Class)
 		return []engine.ClassVerdict{v}
 	}
-	next := &saidOf{table: len(v.Full.Rejections), judged: map[uint32]bool{}, reasons: map[uint32]engine.Rejection{}}
+	next := &saidOf{table: len(v.Full.Rejections), judged: map[uint32]bool{}, reasons: map[uint32]engine.Rejection{}, ranks: map[uint32]int8{}}
 	for i := range p.nodes {
 		next.judged[i] = true
+		if int(i) < len(v.Full.Ranks) {
+			next.ranks[i] = v.Full.Ranks[i]
+		}
 	}
 	for k, i := range v.Full.Nodes {
 		next.reasons[i] = v.Full.Rejections[v.Full.Reasons[k]]
@@ -251,10 +256,13 @@ func (p *Plugin) delta(v engine.ClassVerdict) []engine.ClassVerdict {
 	for _, i := range slices.Sorted(maps.Keys(p.nodes)) {
 		before, refused := last.reasons[i]
 		now, refuses := next.reasons[i]
-		if refused == refuses && before == now && last.judged[i] {
+		if refused == refuses && before == now && last.judged[i] && last.ranks[i] == next.ranks[i] {
 			continue
 		}
 		f.Nodes = append(f.Nodes, i)
+		if len(v.Full.Ranks) > 0 {
+			f.Ranks = append(f.Ranks, next.ranks[i])
+		}
 		if !refuses {
 			f.Reasons = append(f.Reasons, 0)
 			continue
@@ -320,6 +328,7 @@ func (p *Plugin) verdict(c engine.Class) engine.ClassVerdict {
 		err := m.Match(p.nodes[i])
 		if err == nil {
 			full.Allowed[i/8] |= 1 << (i % 8)
+			full.Ranks = ranked(full.Ranks, m, p.nodes[i], i)
 			continue
 		}
 		s := stall(err)
@@ -328,6 +337,19 @@ func (p *Plugin) verdict(c engine.Class) engine.ClassVerdict {
 	}
 	out.Full = full
 	return out
+}
+
+// ranked notes how welcome tasks are on node i, if the matcher says that.
+func ranked(ranks []int8, m sdk.Matcher, n *cluster.Node, i uint32) []int8 {
+	r, ok := m.(sdk.Ranker)
+	if !ok {
+		return ranks
+	}
+	for len(ranks) <= int(i) {
+		ranks = append(ranks, 0)
+	}
+	ranks[i] = int8(max(-100, min(100, r.Rank(n))))
+	return ranks
 }
 
 func (p *Plugin) slots(j engine.PluginJob, rev cluster.Revision) engine.PluginSlots {

@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/setpointd/setpoint/core/sim"
 )
 
 // TestSeedsThatFailedOnce plays every game that ever found a fault. A file of testdata/seeds is named for what was at fault; its lines are seeds, followed by
-// "large" for a game with hundreds of nodes, and comments after #.
+// "large" for a game with hundreds of nodes and "early" for one of the early kind, and comments after #.
 func TestSeedsThatFailedOnce(t *testing.T) {
 	files, err := filepath.Glob("testdata/seeds/*.txt")
 	if err != nil || len(files) == 0 {
@@ -29,17 +31,33 @@ func TestSeedsThatFailedOnce(t *testing.T) {
 			if len(words) == 0 {
 				continue
 			}
-			seed, err := strconv.ParseUint(words[0], 10, 64)
-			if err != nil || len(words) > 2 || len(words) == 2 && words[1] != "large" {
-				t.Fatalf("%s:%d: want SEED [large], got %q", name, n, text)
+			k, err := kind(words)
+			if err != nil {
+				t.Fatalf("%s:%d: %v", name, n, err)
 			}
-			t.Run(fmt.Sprintf("%s/%d", strings.TrimSuffix(filepath.Base(name), ".txt"), seed), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%d", strings.TrimSuffix(filepath.Base(name), ".txt"), k.Seed), func(t *testing.T) {
 				t.Parallel()
-				play(t, seed, len(words) == 2)
+				play(t, k)
 			})
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// kind reads which game a line is about.
+func kind(words []string) (k sim.Kind, err error) {
+	k.Seed, err = strconv.ParseUint(words[0], 10, 64)
+	for _, w := range words[1:] {
+		switch w {
+		case "large":
+			k.Large = true
+		case "early":
+			k.Early = true
+		default:
+			err = fmt.Errorf("want SEED [large] [early], got %q", words)
+		}
+	}
+	return k, err
 }

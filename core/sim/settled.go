@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -40,6 +41,8 @@ func (w *World) Settled() []string {
 	for j := range st.Jobs() {
 		out = append(out, w.settledJob(st, j)...)
 		out = append(out, settledUpdate(st, j)...)
+		out = append(out, w.settledRebalance(st, j)...)
+		out = append(out, w.settledRacks(st, j)...)
 		out = append(out, w.settledGlobal(st, j)...)
 	}
 	out = append(out, w.causes(st)...)
@@ -116,6 +119,12 @@ func leftBehind(st *engine.State) []string {
 		if st.Job(t.Job) == nil || st.Slot(t.Job, t.Slot) == nil {
 			out = append(out, fmt.Sprintf("%s belongs to no slot", t.ID))
 		}
+		if t.Placed() && st.Node(t.Placement.Node) == nil {
+			out = append(out, fmt.Sprintf("%s names node %s, which is no more", t.ID, t.Placement.Node))
+		}
+		if s := st.Slot(t.Job, t.Slot); s != nil && s.Held == "" && !s.Unwanted && !t.Placed() && !slices.Equal(s.Nodes, t.Nodes) {
+			out = append(out, fmt.Sprintf("%s waits for %v, and its slot may have %v", t.ID, t.Nodes, s.Nodes))
+		}
 		if !t.Placed() && t.Dead() {
 			out = append(out, fmt.Sprintf("%s was never placed and is kept", t.ID))
 		}
@@ -127,6 +136,9 @@ func leftBehind(st *engine.State) []string {
 	for j := range st.Jobs() {
 		for _, s := range st.Slots(j.Name) {
 			slots[s.ID()] = true
+		}
+		if rack := j.Control.Spec.Labels["hold"]; j.Control.Spec.Type == TypeRack && inRacks(st.Nodes())[rack] != nil {
+			slots[j.Name+"/"+rack] = true // held before it ever was, and named by its plugin
 		}
 	}
 	for s := range st.Stalls() {

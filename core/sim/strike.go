@@ -8,10 +8,18 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
+// fates names what strike does.
+var fates = [...]string{
+	"silence", "silence", "silence", "power", "power", "kill", "sickness", "plugin", "plugin", "plugin", "restart", "death", "hang up", "forget", "repetition", "clock",
+	"rack", "slow agent", "relief", "relief", "labels and filters", "labels and filters",
+}
+
 // strike does what fate may do.
 func (g *Game) strike() {
 	w, a := g.World, g.agent()
-	switch g.rng.IntN(22) {
+	n := g.rng.IntN(22)
+	g.count("fate " + fates[n])
+	switch n {
 	case 0, 1, 2:
 		if a.Silent = !a.Silent; g.chance(2) {
 			a.HangUp()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 
@@ -104,7 +105,43 @@ func (w *World) excludes(st *engine.State, n *cluster.Node, x wish, judges []jud
 	if limit > 0 && same >= limit {
 		return core(cluster.CodeOnePerNode, "")
 	}
+	if pool := w.short(st, x.need.Addresses, without); pool != "" {
+		return core(cluster.CodeAddressPoolExhausted, pool)
+	}
 	return counted{}
+}
+
+// short returns the first of the pools that are asked for which has too few addresses left; "" if none has.
+func (w *World) short(st *engine.State, want []cluster.Address, without map[cluster.TaskID]bool) string {
+	for _, a := range want {
+		asked, held := 0, 0
+		for _, b := range want {
+			if b.Pool == a.Pool {
+				asked++
+			}
+		}
+		for t := range st.Tasks() {
+			for _, g := range t.Placement.Addresses {
+				if g.Pool == a.Pool && !t.Dead() && !without[t.ID] {
+					held++
+				}
+			}
+		}
+		if w.gives(a.Pool) < asked+held {
+			return a.Pool
+		}
+	}
+	return ""
+}
+
+// gives returns how many addresses a pool gives in all; 0 if there is none of this name.
+func (w *World) gives(pool string) int {
+	i := slices.IndexFunc(w.cfg.Pools, func(p engine.Pool) bool { return p.Name == pool })
+	if i < 0 {
+		return 0
+	}
+	p := netip.MustParsePrefix(w.cfg.Pools[i].CIDR)
+	return 1<<(p.Addr().BitLen()-p.Bits()) - 2 // without the one of the network and the one of all of it
 }
 
 // takenPort returns the lowest port that is asked for and taken; "" if all can be given.

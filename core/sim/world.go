@@ -230,6 +230,10 @@ func (w *World) committed(t engine.Turn) {
 	w.checkStalls(t)
 	w.checkWriters(t)
 	w.checkPace(t)
+	w.checkGrants(t)
+	w.checkRate(t)
+	w.checkRebalances(t)
+	w.seen(t)
 	w.digest(t)
 }
 

@@ -179,7 +179,7 @@ func (m *mutation) overlay(root, dir string) (string, error) {
 }
 
 var (
-	failed = regexp.MustCompile(`--- FAIL: TestChaos/(\d+)`)
+	failed = regexp.MustCompile(`--- FAIL: TestChaos/seed/(\d+)`)
 	reason = regexp.MustCompile(`chaos_test\.go:\d+: (?:[0-9.hms]+: )?(.*)`)
 )
 
