@@ -355,6 +355,8 @@ func describe(c cluster.Change) string {
 	case cluster.SetUpdate:
 		u := c.Update
 		return fmt.Sprintf("SetUpdate %s %s %d->%d moved %d of %d failures %d (%s)", c.Job, u.State, u.From, u.To, u.Moved, u.Total, u.Failures, u.Message)
+	case cluster.SetRebalance:
+		return fmt.Sprintf("SetRebalance %s ask %d moved %d ended %v", c.Job, c.Rebalance.Ask, c.Rebalance.Moved, c.Rebalance.Ended)
 	case cluster.PutJob:
 		return fmt.Sprintf("PutJob %s v%d stopped %v hold %v", c.Job.Name, c.Job.Control.Version, c.Job.Control.Stopped, c.Job.Control.UpdateHold)
 	}
