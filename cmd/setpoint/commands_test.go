@@ -146,6 +146,10 @@ func TestJobRun(t *testing.T) {
 			name: "update goes on without a slot", version: 2, wait: "20s", frames: []*apiv1.Job{updating, partial}, code: exitFailed,
 			errOut: []string{"Failed: web: the update to version 2 ended without 1 slot"},
 		},
+		{
+			name: "is replaced meanwhile", version: 2, wait: "20s", frames: []*apiv1.Job{updating, webJob("running", 3, 3)}, code: exitError,
+			errOut: []string{"web: version 2 was replaced by version 3 meanwhile; nothing failed"},
+		},
 		{name: "batch that fails", version: 1, wait: "20s", frames: []*apiv1.Job{webJob("failed", 1, 0)}, code: exitFailed, errOut: []string{"it ended, and 0 slots did not end well"}},
 		{name: "batch", version: 1, wait: "20s", frames: []*apiv1.Job{ending, webJob("complete", 1, 0)}, out: []string{"web: version 1 running, 3/3 up\n", "web: version 1 complete"}},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,9 +22,10 @@ const (
 	pending verdict = iota
 	done
 	failed
+	replaced // there is a newer version, by somebody else: what becomes of that is not for this command to say
 )
 
-// judgement tells whether a job is as was asked for with its given version; for failed also why.
+// judgement tells whether a job is as was asked for with its given version; for failed and replaced also why.
 type judgement func(j *apiv1.Job, version uint64) (v verdict, why string)
 
 // pausedByOperator is what the update of a job says that somebody paused; it is then not a failure.
@@ -110,7 +112,7 @@ func superseded(j *apiv1.Job, version uint64) (verdict, string) {
 		}
 		return failed, fmt.Sprintf("version %d failed and was rolled back: %s", version, strings.TrimPrefix(v.GetReason(), cluster.AutoRollback))
 	}
-	return failed, fmt.Sprintf("version %d was replaced by version %d meanwhile", version, j.GetVersion())
+	return replaced, fmt.Sprintf("version %d was replaced by version %d meanwhile", version, j.GetVersion())
 }
 
 // onlyHeld is done if all that is missing are slots that are held because their nodes cannot be used now; these come back by themselves.
@@ -242,6 +244,9 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, limit time.Du
 	case outcome == failed:
 		a.writeFailed(ctx, s, j, why)
 		return j, errShown(exitFailed)
+	case outcome == replaced:
+		fmt.Fprintf(a.errOut, "%s: %s; nothing failed, and `setpoint job inspect %s` shows how the newer one is.\n", j.GetName(), why, j.GetName())
+		return j, errShown(exitError)
 	}
 	if !a.json() {
 		fmt.Fprintln(a.out, jobEnd(a.style(a.out), j))
@@ -292,10 +297,29 @@ func jobEnd(style console.Style, j *apiv1.Job) string {
 	if c.GetLimited() || j.GetState() == "empty" {
 		text += fmt.Sprintf(", %d eligible of %d", c.GetEligible(), c.GetEligibleOf())
 	}
-	if held := c.GetHeld(); held > 0 {
-		text += fmt.Sprintf(", %d held", held)
+	return text + heldText(j)
+}
+
+// heldText says how many slots are held, by what is the matter with the nodes to which they are limited.
+func heldText(j *apiv1.Job) string {
+	words := map[string]string{
+		string(cluster.CodeNodePaused): "paused", string(cluster.CodeNodeDraining): "draining", string(cluster.CodeNodeSilent): "silent", string(cluster.CodeNodeDown): "down",
 	}
-	return text
+	counts, rest := map[string]int64{}, j.GetCounts().GetHeld()
+	for _, s := range j.GetSlots() {
+		if word := words[s.GetHeld()]; word != "" && !s.GetUnwanted() {
+			counts[word]++
+			rest--
+		}
+	}
+	var text strings.Builder
+	for _, word := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&text, ", %d %s", counts[word], word)
+	}
+	if rest > 0 {
+		fmt.Fprintf(&text, ", %d held", rest)
+	}
+	return text.String()
 }
 
 // jobLine is one line about how far a job has come.

@@ -82,6 +82,22 @@ func jobState(style console.Style, state string) string {
 	return state
 }
 
+// restartsOf says how often a slot's task was started again: of a limited number within its window, and in a row without staying up, which is counted without a
+// limit too.
+func restartsOf(s *apiv1.Slot) string {
+	var parts []string
+	if n := s.GetRestarts(); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d spent", n))
+	}
+	if n := s.GetBackoff(); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d in a row", n))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}
+
 func (a *app) jobInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect NAME", Short: "Show all of a job: its slots, tasks, update, versions and what it waits for", Args: takes(1, 1),
@@ -118,7 +134,7 @@ func writeJob(w io.Writer, style console.Style, now time.Time, j *apiv1.Job) {
 		table := console.NewTable("SLOT", "VERSION", "STATE", "FOR", "RESTARTS", "TASK")
 		for _, s := range j.GetSlots() {
 			state, since := slotState(style, s)
-			table.Row(s.GetKey(), fmt.Sprint(s.GetVersion()), state, console.Since(now, since), fmt.Sprint(s.GetRestarts()), s.GetTask())
+			table.Row(s.GetKey(), fmt.Sprint(s.GetVersion()), state, console.Since(now, since), restartsOf(s), s.GetTask())
 		}
 		table.Write(w, style)
 	}

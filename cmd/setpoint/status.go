@@ -127,7 +127,7 @@ func writeStatus(w io.Writer, style console.Style, address string, st *apiv1.Get
 	}
 	rows.Row("stalls", stalls)
 	for _, p := range st.GetPlugins() {
-		rows.Row("plugin "+p.GetName(), sentence(pluginState(style, p.GetState()), p.GetMessage()))
+		rows.Row("plugin "+p.GetName(), sentence(pluginState(style, p.GetState()), console.Shorten(p.GetMessage(), 120)))
 	}
 	rows.Write(w, console.Style{})
 }

@@ -371,20 +371,21 @@ func Test11HRestart(t *testing.T) {
 	plain := global
 	plain.Name, plain.Type, plain.Count = "r3", "", 3
 	c.RunJobsWait(30*time.Second, global, plain)
+	slots := map[string]string{} // whose task is killed, by job
 	for attempt := range 3 {
 		killed := map[string]bench.Task{}
 		for _, job := range []string{"g3", "r3"} {
-			victim := processesOf(c, job)[0]
-			for _, p := range processesOf(c, job) { // the same slot each time
-				if p.Node == "n1" {
-					victim = p
-				}
+			live := c.Live(job)
+			if slots[job] == "" {
+				slots[job] = live[0].Slot
 			}
-			for _, task := range c.Live(job) {
-				if task.ID == victim.Task {
-					killed[job] = task
-				}
+			i := slices.IndexFunc(live, func(x bench.Task) bool { return x.Slot == slots[job] })
+			if i < 0 {
+				t.Fatalf("slot %s of %s has no task: %+v", slots[job], job, live)
 			}
+			killed[job] = live[i]
+			procs := processesOf(c, job)
+			victim := procs[slices.IndexFunc(procs, func(p bench.Process) bool { return p.Task == live[i].ID })]
 			if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
