@@ -53,8 +53,10 @@ type session struct {
 	out    chan *agentv1.FromAgent // descriptions and logs to send
 	began  time.Time
 	heard  atomic.Int64 // how long after began something last came, in nanoseconds
-	taking atomic.Bool  // what came is being applied: the server is not the one that is waited for
-	logs   logRequests
+
+	contact atomic.Int64 // the same by the clock of the machine's start
+	taking  atomic.Bool  // what came is being applied: the server is not the one that is waited for
+	logs    logRequests
 
 	// Owner: the sender.
 	sent    uint64 // number of the last report
@@ -103,6 +105,8 @@ func (a *Agent) converse(ctx context.Context) error {
 		return because(life, err)
 	}
 	s.log.Info("session begun", "server", a.cfg.Server, "heartbeat", s.period)
+	a.set.Reached()
+	defer func() { a.set.Cut(time.Duration(s.contact.Load())) }()
 	s.run(life, ctx.Done(), link.client)
 	return context.Cause(life)
 }
@@ -148,7 +152,10 @@ func (s *session) greet() error {
 	return nil
 }
 
-func (s *session) hear() { s.heard.Store(int64(time.Since(s.began))) }
+func (s *session) hear() {
+	s.heard.Store(int64(time.Since(s.began)))
+	s.contact.Store(int64(machine.SinceBoot()))
+}
 
 // run exchanges messages until the session ends. Stop lets the agent end it.
 func (s *session) run(life context.Context, stop <-chan struct{}, client agentv1connect.AgentServiceClient) {
@@ -173,6 +180,7 @@ func (s *session) run(life context.Context, stop <-chan struct{}, client agentv1
 // work as well.
 func (s *session) guard(ctx context.Context) error {
 	for pause(ctx, s.patience()/4) {
+		s.agent.noteContact(time.Duration(s.contact.Load()))
 		if err := s.silent(); err != nil && !s.taking.Load() {
 			return err
 		}

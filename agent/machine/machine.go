@@ -12,6 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/setpointd/setpoint/agent/driver"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -159,4 +162,13 @@ func BootID() string {
 		return ""
 	}
 	return strings.TrimSpace(string(text))
+}
+
+// SinceBoot returns the time since the machine's start, that in which it slept included.
+func SinceBoot() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic(fmt.Sprintf("read the clock of the machine's start: %v", err)) // Linux has had it since 2.6.39
+	}
+	return time.Duration(ts.Nano())
 }

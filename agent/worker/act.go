@@ -31,6 +31,7 @@ func (t *task) act(ctx context.Context, next action, v view, told state.Assignme
 	case announce:
 		t.observe(func(s *state.Status) { s.State, s.Healthy, s.Message = cluster.Running, t.passed, "started" })
 	case stop:
+		t.fenced = t.fenced || v.fenced
 		t.stop(ctx)
 	case conclude:
 		t.conclude(v)

@@ -29,6 +29,9 @@ func (t *task) outcome(v view) state.Status {
 		out.State, out.Err = cluster.Failed, "health check failed: "+t.sick
 	case t.order.given || t.revived && !v.wanted:
 		out.State, out.Message, out.Err = cluster.Stopped, "stopped", t.exit.Err
+		if t.fenced || v.fenced {
+			out.Message = "stopped: no server was heard for too long"
+		}
 		switch {
 		case t.exit.Signal != "KILL":
 		case t.order.given && t.order.shortest <= 0:

@@ -5,11 +5,13 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/setpointd/setpoint/agent/driver"
+	"github.com/setpointd/setpoint/agent/machine"
 	"github.com/setpointd/setpoint/agent/state"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -29,6 +31,8 @@ type Options struct {
 	Drivers []driver.Driver
 	Node    string // the node's name, which tasks are told
 	Log     hclog.Logger
+	// Boot returns the time since the machine's start, that in which it slept included; nil: machine.SinceBoot.
+	Boot func() time.Duration
 }
 
 // Set is all tasks of one agent.
@@ -38,6 +42,7 @@ type Set struct {
 	starts  chan struct{} // holds a value for each start that goes on
 	ready   chan struct{} // closed once everything that was found here is known
 	spawn   chan struct{} // holds a value if something in born waits
+	cut     atomic.Int64  // since when no server is heard; connected: one is
 
 	applying sync.Mutex // held by Apply and Halt: what is decided on what is known stands when it is enforced
 
@@ -56,13 +61,17 @@ type runner interface {
 	run(ctx context.Context)
 }
 
-// New returns a set of what is remembered. Nothing happens before Run.
+// New returns a set of what is remembered, as if a server were heard. Nothing happens before Run.
 func New(opts Options, tasks []state.Task, revision cluster.Revision) *Set {
+	if opts.Boot == nil {
+		opts.Boot = machine.SinceBoot
+	}
 	s := &Set{
 		opts: opts, drivers: make(map[string]driver.Driver), starts: make(chan struct{}, maxStarts), ready: make(chan struct{}),
 		spawn: make(chan struct{}, 1), revision: revision, tasks: make(map[cluster.TaskID]*task), strays: make(map[cluster.TaskID]struct{}),
 		found: make(map[cluster.TaskID]struct{}), feeds: make(map[*Feed]struct{}),
 	}
+	s.cut.Store(connected)
 	for _, d := range opts.Drivers {
 		s.drivers[d.Name()] = d
 	}

@@ -19,6 +19,7 @@ type view struct {
 	observed  cluster.ObservedState
 	runtime   runtime
 	wanted    bool // it should run
+	fenced    bool // it should, but no server was heard for too long
 	mayStart  bool // the server confirmed that it may be started now
 	forgotten bool // once it has ended, its record goes
 	sick      bool // its health check failed for good

@@ -39,6 +39,7 @@ type task struct {
 	passed   bool   // its health check passed
 	sick     string // what its health check said in the end
 	order    order
+	fenced   bool // the first order to stop was its own, for want of a server
 	unsaved  bool
 	failures int // in a row, of one thing
 	retryAt  time.Time
@@ -152,6 +153,9 @@ func (t *task) look(now time.Time) (view, state.Assignment) {
 	if t.halt != nil && t.runtime != absent {
 		v.wanted = false
 	}
+	if tooLong, _ := t.alone(); tooLong && t.runtime != absent {
+		v.wanted, v.fenced = false, v.wanted
+	}
 	v.stopDue = t.order.due(now, t.graceNow())
 	return v, t.told
 }
@@ -170,6 +174,14 @@ func (t *task) sleep(ctx context.Context, now time.Time) {
 	var at time.Time
 	if now.Before(t.retryAt) {
 		at = t.retryAt
+	}
+	if !t.ended() {
+		t.mu.Lock()
+		_, soon := t.alone()
+		t.mu.Unlock()
+		if look := now.Add(fenceCheck); soon && (at.IsZero() || look.Before(at)) {
+			at = look
+		}
 	}
 	if t.order.given && !t.ended() && (at.IsZero() || t.order.repeat.Before(at)) && now.Before(t.order.repeat) {
 		at = t.order.repeat

@@ -28,6 +28,7 @@ type bench struct {
 	set    *Set
 	cancel context.CancelFunc
 	done   chan struct{}
+	cut    time.Duration // since when no server is heard when the set begins; 0: one is
 	// wrap, if not nil, puts something between the set and its store and drivers.
 	wrap func(Store, driver.Driver) (Store, driver.Driver)
 }
@@ -53,7 +54,10 @@ func (b *bench) open() {
 	if b.wrap != nil {
 		store, drv = b.wrap(store, drv)
 	}
-	b.set = New(Options{Store: store, Drivers: []driver.Driver{drv}, Node: "worker", Log: hclog.NewNullLogger()}, tasks, revision)
+	b.set = New(Options{Store: store, Drivers: []driver.Driver{drv}, Node: "worker", Log: hclog.NewNullLogger(), Boot: bootClock}, tasks, revision)
+	if b.cut != 0 {
+		b.set.Cut(b.cut)
+	}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	b.cancel, b.done = cancel, make(chan struct{})
 	go func(set *Set) {
@@ -62,6 +66,9 @@ func (b *bench) open() {
 	}(b.set)
 	synctest.Wait()
 }
+
+// bootClock goes on with the bubble's time.
+func bootClock() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 func (b *bench) close() {
 	b.t.Helper()

@@ -86,6 +86,7 @@ func taskSection(t, d *cluster.TaskSpec) *section {
 	stop := newSection("stop")
 	text(stop, "signal", t.Stop.Signal, d.Stop.Signal)
 	stop.duration("grace", t.Stop.Grace, d.Stop.Grace)
+	stop.duration("after_disconnect", t.Stop.AfterDisconnect, d.Stop.AfterDisconnect)
 	w.add(stop, false)
 	if t.Health != nil {
 		w.add(healthSection(t.Health), true)

@@ -131,7 +131,7 @@ func drawSpec(rt *rapid.T) cluster.JobSpec {
 			Env:       texts.Draw(rt, "env"),
 			Config:    texts.Draw(rt, "config"),
 			Resources: cluster.Resources{MilliCPU: rapid.Int64Range(0, 100_000).Draw(rt, "cpu"), Memory: rapid.Int64Min(0).Draw(rt, "memory")},
-			Stop:      cluster.StopSpec{Signal: rapid.SampledFrom(cluster.StopSignals()).Draw(rt, "signal"), Grace: span.Draw(rt, "grace")},
+			Stop:      cluster.StopSpec{Signal: rapid.SampledFrom(cluster.StopSignals()).Draw(rt, "signal"), Grace: span.Draw(rt, "grace"), AfterDisconnect: span.Draw(rt, "after_disconnect")},
 		},
 	}
 	if s.Numbered() || s.Type == "per-rack" {

@@ -74,6 +74,8 @@ func (d *draft) stopFields() hcltext.Fields {
 	return hcltext.Fields{Attributes: map[string]func(hcltext.Value){
 		"signal": set(d, signal, func(s *cluster.JobSpec) *string { return &s.Task.Stop.Signal }),
 		"grace":  set(d, hcltext.Duration, func(s *cluster.JobSpec) *duration { return &s.Task.Stop.Grace }),
+
+		"after_disconnect": set(d, hcltext.Duration, func(s *cluster.JobSpec) *duration { return &s.Task.Stop.AfterDisconnect }),
 	}}
 }
 

@@ -203,6 +203,9 @@ type Address struct {
 type StopSpec struct {
 	Signal string // without SIG: TERM, INT, …
 	Grace  time.Duration
+	// AfterDisconnect is for how long the agent may have heard nothing of a server until it stops the task by itself, so that it does not run beside what took
+	// its place elsewhere; 0: it runs on. With LostAfter at least as long as this and Grace together, the task runs once at most.
+	AfterDisconnect time.Duration
 }
 
 // HealthSpec says how to find out whether a running task does its work. Exactly one of Exec, HTTP and TCP is set.

@@ -31,6 +31,7 @@ func (c *checker) task(t *TaskSpec) {
 	c.addresses(t.Addresses)
 	word(c, "task.stop.signal", t.Stop.Signal, StopSignals()...)
 	c.notNegative("task.stop.grace", t.Stop.Grace)
+	c.notNegative("task.stop.after_disconnect", t.Stop.AfterDisconnect)
 	if t.Health != nil {
 		c.health(t.Health)
 	}

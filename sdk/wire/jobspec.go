@@ -94,7 +94,7 @@ func TaskSpecToProto(s *cluster.TaskSpec) *setpointv1.TaskSpec {
 		Resources: ResourcesToProto(s.Resources),
 		Ports:     each(s.Ports, PortToProto),
 		Addresses: each(s.Addresses, addressToProto),
-		Stop:      &setpointv1.StopSpec{Signal: s.Stop.Signal, GraceNs: int64(s.Stop.Grace)},
+		Stop:      &setpointv1.StopSpec{Signal: s.Stop.Signal, GraceNs: int64(s.Stop.Grace), AfterDisconnectNs: int64(s.Stop.AfterDisconnect)},
 		Health:    HealthSpecToProto(s.Health),
 	}
 }
@@ -115,8 +115,10 @@ func TaskSpecFromProto(p *setpointv1.TaskSpec) (cluster.TaskSpec, error) {
 		Resources: ResourcesFromProto(p.GetResources()),
 		Ports:     ports,
 		Addresses: each(p.GetAddresses(), addressFromProto),
-		Stop:      cluster.StopSpec{Signal: p.GetStop().GetSignal(), Grace: duration(p.GetStop().GetGraceNs())},
-		Health:    HealthSpecFromProto(p.GetHealth()),
+		Stop: cluster.StopSpec{
+			Signal: p.GetStop().GetSignal(), Grace: duration(p.GetStop().GetGraceNs()), AfterDisconnect: duration(p.GetStop().GetAfterDisconnectNs()),
+		},
+		Health: HealthSpecFromProto(p.GetHealth()),
 	}, nil
 }
 

@@ -54,8 +54,9 @@ job "web" {
     }
 
     stop {
-      signal = "INT"
-      grace  = "1m30s"
+      signal           = "INT"
+      grace            = "1m30s"
+      after_disconnect = "2m"
     }
 
     health {

@@ -34,8 +34,9 @@ job "web" {
       pool = "lan"
     }
     stop {
-      signal = "SIGINT"
-      grace  = "1m30s"
+      signal           = "SIGINT"
+      grace            = "1m30s"
+      after_disconnect = "2m"
     }
     health {
       http         = "http://127.0.0.1:8080/healthz"

@@ -73,6 +73,8 @@ type SpecPort struct {
 type StopSpec struct {
 	Signal string `json:"signal"`
 	Grace  string `json:"grace"`
+
+	AfterDisconnect string `json:"after_disconnect"` // 0s: never
 }
 
 // HealthSpec says how to find out whether a task does its work.
@@ -161,7 +163,7 @@ func ofTaskSpec(t *setpointv1.TaskSpec) TaskSpec {
 		Addresses: each(t.GetAddresses(), func(a *setpointv1.Address) SpecAddress {
 			return SpecAddress{Name: a.GetName(), Pool: a.GetPool()}
 		}),
-		Stop: StopSpec{Signal: t.GetStop().GetSignal(), Grace: nanoseconds(t.GetStop().GetGraceNs())},
+		Stop: StopSpec{Signal: t.GetStop().GetSignal(), Grace: nanoseconds(t.GetStop().GetGraceNs()), AfterDisconnect: nanoseconds(t.GetStop().GetAfterDisconnectNs())},
 	}
 	if h := t.GetHealth(); h != nil {
 		out.Health = &HealthSpec{

@@ -1606,11 +1606,12 @@ func (x *Address) GetPool() string {
 }
 
 type StopSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Signal        string                 `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
-	GraceNs       int64                  `protobuf:"varint,2,opt,name=grace_ns,json=graceNs,proto3" json:"grace_ns,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Signal            string                 `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
+	GraceNs           int64                  `protobuf:"varint,2,opt,name=grace_ns,json=graceNs,proto3" json:"grace_ns,omitempty"`
+	AfterDisconnectNs int64                  `protobuf:"varint,3,opt,name=after_disconnect_ns,json=afterDisconnectNs,proto3" json:"after_disconnect_ns,omitempty"` // 0: never
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *StopSpec) Reset() {
@@ -1653,6 +1654,13 @@ func (x *StopSpec) GetSignal() string {
 func (x *StopSpec) GetGraceNs() int64 {
 	if x != nil {
 		return x.GraceNs
+	}
+	return 0
+}
+
+func (x *StopSpec) GetAfterDisconnectNs() int64 {
+	if x != nil {
+		return x.AfterDisconnectNs
 	}
 	return 0
 }
@@ -3407,10 +3415,11 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x06static\x18\x02 \x01(\rR\x06static\"1\n" +
 	"\aAddress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04pool\x18\x02 \x01(\tR\x04pool\"=\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\"m\n" +
 	"\bStopSpec\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\tR\x06signal\x12\x19\n" +
-	"\bgrace_ns\x18\x02 \x01(\x03R\agraceNs\"\xc8\x01\n" +
+	"\bgrace_ns\x18\x02 \x01(\x03R\agraceNs\x12.\n" +
+	"\x13after_disconnect_ns\x18\x03 \x01(\x03R\x11afterDisconnectNs\"\xc8\x01\n" +
 	"\n" +
 	"HealthSpec\x12\x12\n" +
 	"\x04exec\x18\x01 \x03(\tR\x04exec\x12\x12\n" +
