@@ -326,6 +326,15 @@ func heldText(j *apiv1.Job) string {
 func jobLine(j *apiv1.Job) string {
 	c, u := j.GetCounts(), j.GetUpdate()
 	line := fmt.Sprintf("%s: version %d %s, %d/%d up", j.GetName(), j.GetVersion(), j.GetState(), asWanted(c), c.GetWanted())
+	if n := c.GetDone() - c.GetFailed(); n > 0 {
+		line += fmt.Sprintf(", %d done", n)
+	}
+	if n := c.GetFailed(); n > 0 {
+		line += fmt.Sprintf(", %d failed", n)
+	}
+	if n := c.GetQueued(); n > 0 {
+		line += fmt.Sprintf(", %d queued", n)
+	}
 	if u.GetState() == string(cluster.Updating) {
 		line += fmt.Sprintf(", %d of %d moved", u.GetMoved(), u.GetTotal())
 	}
