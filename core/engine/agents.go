@@ -80,6 +80,7 @@ func (e *Engine) block(id cluster.NodeID, a *agent) {
 	}
 	if n := e.ledger.nodes[i]; n.Blocked != why {
 		n.Blocked = why
+		e.ledger.reopen(i)
 		e.changedNodes[i] = true
 	}
 }

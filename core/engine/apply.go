@@ -197,10 +197,8 @@ func (e *Engine) applyJob(c cluster.Change) {
 		e.register(c.Job)
 		e.forgetBook(c.Job.Name)
 		e.dirtyJobs[c.Job.Name] = true
-		for _, g := range e.groups {
-			if g.job == c.Job.Name {
-				g.dirty = true
-			}
+		for _, g := range e.groupsOf[c.Job.Name] {
+			g.dirty = true
 		}
 	case cluster.RemoveJob:
 		e.unregister(c.Job)

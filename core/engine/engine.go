@@ -63,13 +63,14 @@ type Engine struct {
 	asking  string // who asks for the command that is carried out; "": none is
 	acks    []func()
 
-	index   map[cluster.NodeID]uint32
-	byIndex []cluster.NodeID // "" where free
-	ledger  ledger
-	pools   map[string]*place.Pool
-	groups  map[string]*group
-	claims  map[string]*cluster.Slot // slots for which room is kept, by JOB/KEY
-	noRoom  map[string]bool          // jobs of which some slot cannot move for want of room
+	index    map[cluster.NodeID]uint32
+	byIndex  []cluster.NodeID // "" where free
+	ledger   ledger
+	pools    map[string]*place.Pool
+	groups   map[string]*group
+	groupsOf map[string]map[string]*group // the same, by job
+	claims   map[string]*cluster.Slot     // slots for which room is kept, by JOB/KEY
+	noRoom   map[string]bool              // jobs of which some slot cannot move for want of room
 
 	agents    map[cluster.NodeID]*agent
 	monitorAt time.Duration // engine time at which to look at all nodes again
@@ -123,7 +124,7 @@ func (e *Engine) Record(r *Recorder, program string) {
 func blank(cfg Config, st *State) *Engine {
 	e := &Engine{
 		cfg: cfg.withDefaults(), work: st, rev: st.Revision, touched: map[record]struct{}{}, pools: newPools(cfg.Pools),
-		index: map[cluster.NodeID]uint32{}, groups: map[string]*group{}, claims: map[string]*cluster.Slot{}, noRoom: map[string]bool{}, agents: map[cluster.NodeID]*agent{},
+		index: map[cluster.NodeID]uint32{}, groups: map[string]*group{}, groupsOf: map[string]map[string]*group{}, claims: map[string]*cluster.Slot{}, noRoom: map[string]bool{}, agents: map[cluster.NodeID]*agent{},
 		plugins: map[string]*pluginState{}, jobClasses: map[string]map[string]uint32{}, answered: map[string]bool{},
 		books: map[string]*reconcile.Book{}, dirtyJobs: map[string]bool{}, leftOver: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: map[string]time.Duration{},
 	}

@@ -25,6 +25,10 @@ func (e *Engine) joinGroup(t *cluster.Task) {
 	if g == nil {
 		g = &group{key: key, job: t.Job, tasks: map[cluster.TaskID]*cluster.Task{}, changed: map[uint32]bool{}}
 		e.groups[key] = g
+		if e.groupsOf[g.job] == nil {
+			e.groupsOf[g.job] = map[string]*group{}
+		}
+		e.groupsOf[g.job][key] = g
 	}
 	g.tasks[t.ID] = t
 	g.dirty = true
@@ -38,6 +42,9 @@ func (e *Engine) leaveGroup(t *cluster.Task) {
 		return
 	}
 	delete(e.groups, key)
+	if delete(e.groupsOf[g.job], key); len(e.groupsOf[g.job]) == 0 {
+		delete(e.groupsOf, g.job)
+	}
 	e.setStalls(e.work.StallsOf(groupSubject(key)), nil)
 }
 
@@ -73,11 +80,7 @@ func (e *Engine) place(now cluster.Time) {
 	c := e.cluster()
 	var try []place.Group
 	stalled := map[string]bool{} // groups that were looked at and wait
-	for _, key := range slices.Sorted(maps.Keys(e.groups)) {
-		g := e.groups[key]
-		if !g.dirty && g.stands != nil && len(g.changed) == 0 && len(e.changedNodes) == 0 {
-			continue
-		}
+	for _, g := range e.groupsToTry() {
 		if e.awaitsVerdict(g.job) {
 			g.dirty = true
 			continue
@@ -86,13 +89,47 @@ func (e *Engine) place(now cluster.Time) {
 			pg.Tasks = g.sorted()
 			try = append(try, pg)
 		} else {
-			stalled[key] = true
+			stalled[g.key] = true
 		}
 		g.dirty = false
 		clear(g.changed)
 	}
 	clear(e.changedNodes)
 	e.recount(stalled, e.placeAll(try, stalled, now))
+}
+
+// groupsToTry returns the groups of which something changed that they depend on, by key.
+func (e *Engine) groupsToTry() []*group {
+	var out []*group
+	for _, g := range e.groups {
+		if g.dirty || g.stands == nil || len(e.changesFor(g)) > 0 {
+			out = append(out, g)
+		}
+	}
+	slices.SortFunc(out, func(a, b *group) int { return cmp.Compare(a.key, b.key) })
+	return out
+}
+
+// changesFor returns the nodes that a group has to be looked at for again. To a group that a filter keeps from a node it makes no difference how much room there
+// is.
+func (e *Engine) changesFor(g *group) []int {
+	var out []int
+	for i := range g.changed {
+		out = append(out, int(i))
+	}
+	for i := range e.changedNodes {
+		if !e.refused(g, int(i)) {
+			out = append(out, int(i))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// refused reports whether a filter keeps a group that waits from a node, and that alone.
+func (e *Engine) refused(g *group, i int) bool {
+	n := e.ledger.nodes[i]
+	return n != nil && n.Takes() && g.stands.Refused(i)
 }
 
 // placeAll places groups until the turn is full, those of higher priority first, and returns the nodes that took a task. Only what is placed fills a turn: what
@@ -168,11 +205,7 @@ func (e *Engine) nextTurn(groups []place.Group) {
 // before.
 func (e *Engine) recount(stalled map[string]bool, nodes []int) {
 	c := e.cluster()
-	for _, key := range slices.Sorted(maps.Keys(e.groups)) {
-		g := e.groups[key]
-		if g.stands == nil || g.dirty || !stalled[key] && len(nodes) == 0 {
-			continue
-		}
+	for _, g := range e.groupsToRecount(stalled, nodes) {
 		if len(nodes) > 0 {
 			next := place.Recheck(c, e.placeGroup(g), *g.stands, nodes)
 			g.stands = &next
@@ -183,6 +216,21 @@ func (e *Engine) recount(stalled map[string]bool, nodes []int) {
 		}
 		e.recordStanding(g)
 	}
+}
+
+// groupsToRecount returns those that wait and were looked at, or that there is less room for, by key.
+func (e *Engine) groupsToRecount(stalled map[string]bool, nodes []int) []*group {
+	var out []*group
+	for _, g := range e.groups {
+		if g.stands == nil || g.dirty {
+			continue
+		}
+		if stalled[g.key] || slices.ContainsFunc(nodes, func(i int) bool { return !e.refused(g, i) }) {
+			out = append(out, g)
+		}
+	}
+	slices.SortFunc(out, func(a, b *group) int { return cmp.Compare(a.key, b.key) })
+	return out
 }
 
 // awaitsVerdict reports whether a filter that is up has been asked about a job for the first time and its answer is on its way. Until then there is nothing to
@@ -205,14 +253,7 @@ func (e *Engine) worthTrying(c place.Cluster, g *group, pg place.Group) bool {
 	if g.dirty || g.stands == nil {
 		return true
 	}
-	var changed []int
-	for _, m := range [...]map[uint32]bool{g.changed, e.changedNodes} {
-		for i := range m {
-			changed = append(changed, int(i))
-		}
-	}
-	slices.Sort(changed)
-	next := place.Recheck(c, pg, *g.stands, slices.Compact(changed))
+	next := place.Recheck(c, pg, *g.stands, e.changesFor(g))
 	g.stands = &next
 	return next.Fits()
 }

@@ -12,7 +12,16 @@ import (
 // Owner: the engine's goroutine. place reads it and does not change it.
 type ledger struct {
 	nodes []*place.Node
-	order []int32 // of names; nil: to be computed anew
+	order []int32        // of names; nil: to be computed anew
+	open  place.Bitmap   // nodes that may take something new
+	count int            // nodes
+	jobs  map[string]int // tasks by job
+}
+
+// reopen keeps up with whether a node may take something new.
+func (l *ledger) reopen(i uint32) {
+	n := l.nodes[i]
+	l.open = l.open.With(int(i), n != nil && n.Takes())
 }
 
 func (l *ledger) describe(i uint32, n *cluster.Node) {
@@ -23,6 +32,8 @@ func (l *ledger) describe(i uint32, n *cluster.Node) {
 	if old == nil {
 		l.nodes[i] = &place.Node{Node: n, Free: n.Description.Capacity, PerJob: map[string]int{}, Ports: map[uint16]cluster.TaskID{}}
 		l.order = nil
+		l.count++
+		l.reopen(i)
 		return
 	}
 	if old.Node.Spec.Name != n.Spec.Name {
@@ -30,11 +41,27 @@ func (l *ledger) describe(i uint32, n *cluster.Node) {
 	}
 	old.Free = old.Free.Add(n.Description.Capacity.Sub(old.Node.Description.Capacity))
 	old.Node = n
+	l.reopen(i)
 }
 
 func (l *ledger) drop(i uint32) {
+	for job, tasks := range l.nodes[i].PerJob {
+		l.tally(job, -tasks)
+	}
 	l.nodes[i] = nil
 	l.order = nil
+	l.count--
+	l.reopen(i)
+}
+
+// tally counts tasks of a job.
+func (l *ledger) tally(job string, by int) {
+	if l.jobs == nil {
+		l.jobs = map[string]int{}
+	}
+	if l.jobs[job] += by; l.jobs[job] == 0 {
+		delete(l.jobs, job)
+	}
 }
 
 func (l *ledger) take(i uint32, t *cluster.Task) {
@@ -42,6 +69,7 @@ func (l *ledger) take(i uint32, t *cluster.Task) {
 	n.Free = n.Free.Sub(t.Reserve.Resources)
 	n.Tasks++
 	n.PerJob[t.Job]++
+	l.tally(t.Job, 1)
 	for _, p := range t.Placement.Ports {
 		n.Ports[p.Number] = t.ID
 	}
@@ -54,6 +82,7 @@ func (l *ledger) free(i uint32, t *cluster.Task) {
 	n := l.nodes[i]
 	n.Free = n.Free.Add(t.Reserve.Resources)
 	n.Tasks--
+	l.tally(t.Job, -1)
 	if n.PerJob[t.Job]--; n.PerJob[t.Job] == 0 {
 		delete(n.PerJob, t.Job)
 	}
@@ -68,7 +97,7 @@ func (l *ledger) cluster() place.Cluster {
 	if l.order == nil {
 		l.order = place.NameOrder(l.nodes)
 	}
-	return place.Cluster{Nodes: l.nodes, Order: l.order}
+	return place.Cluster{Nodes: l.nodes, Order: l.order, Open: l.open, Jobs: l.jobs}
 }
 
 // use returns what is taken on every node, for people.

@@ -75,6 +75,7 @@ func (f *Foresight) engine() *Engine {
 	for i, n := range e.ledger.nodes {
 		if n != nil {
 			n.Blocked = f.blocked[uint32(i)]
+			e.ledger.reopen(uint32(i))
 		}
 	}
 	return e

@@ -56,7 +56,11 @@ func (e *Engine) judged(p *pluginState, i uint32) {
 		return
 	}
 	e.wakeNode(i)
-	e.verdictsChanged(p, i)
+	for _, g := range e.groups {
+		if g.stands == nil || g.stands.Pending(int(i)) {
+			g.changed[i] = true // others are told of with their class, if the verdict is another now
+		}
+	}
 	if n := e.nodeAt(i); n != nil {
 		for t := range e.work.TasksOn(n.ID) {
 			if !t.Dead() {
@@ -147,22 +151,19 @@ func (e *Engine) classChanged(c *class, v ClassVerdict) {
 		if v.Flips == nil {
 			e.forgetBook(name)
 		}
+		for _, g := range e.groupsOf[name] {
+			if v.Flips == nil {
+				g.dirty = true
+				continue
+			}
+			for _, i := range v.Flips.Nodes {
+				g.changed[i] = true
+			}
+		}
 	}
 	if v.Flips != nil {
 		for _, i := range v.Flips.Nodes {
 			e.wakeNode(i)
-		}
-	}
-	for _, g := range e.groups {
-		if !c.jobs[g.job] {
-			continue
-		}
-		if v.Flips == nil {
-			g.dirty = true
-			continue
-		}
-		for _, i := range v.Flips.Nodes {
-			g.changed[i] = true
 		}
 	}
 }

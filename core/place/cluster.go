@@ -29,6 +29,9 @@ type Cluster struct {
 	Order  []int32 // what NameOrder returns for Nodes, kept by the caller between calls; nil: computed where needed
 	Claims []Claim // room kept for slots that move; where two cannot both be kept, the earlier is
 	Pools  map[string]*Pool
+
+	Open Bitmap         // nodes that may take something new as far as they are concerned, kept by the caller between calls; nil: computed where needed
+	Jobs map[string]int // tasks by job on all nodes, kept likewise; jobs without any may be left out. Nil: not known
 }
 
 // Claim keeps room on a node for the next task of a slot whose task was told to stop. The room is free for that task only, which may go elsewhere as well.
@@ -86,7 +89,12 @@ func (c *Cluster) present(i int) bool {
 
 // open reports whether new tasks may be placed on a node as far as the node itself is concerned.
 func (c *Cluster) open(i int) bool {
-	return c.present(i) && c.Nodes[i].Blocked == "" && c.Nodes[i].Node.Usable()
+	return i >= 0 && i < len(c.Nodes) && c.Nodes[i] != nil && c.Nodes[i].Takes()
+}
+
+// Takes reports whether something new may be placed on the node as far as it is concerned.
+func (n *Node) Takes() bool {
+	return !n.Node.Spec.Decommissioned && n.Blocked == "" && n.Node.Usable()
 }
 
 // stays reports whether tasks on a node can be expected to stay there.

@@ -38,13 +38,22 @@ func Fit(c Cluster, g Group, freed []Use) (node int, ok bool) {
 		}
 	}
 	var st state
-	for i := range c.Nodes {
-		if !c.open(i) || gains[i] != nil || !n.among(i) || !n.allows(i) || ok && compareNames(c.Nodes[node], c.Nodes[i]) < 0 {
-			continue
+	look := func(i int) {
+		if !c.open(i) || gains[i] != nil || !n.allows(i) || ok && compareNames(c.Nodes[node], c.Nodes[i]) < 0 {
+			return
 		}
 		if v.fill(i, &st); st.fits(n, st.count(n)) {
 			node, ok = i, true
 		}
+	}
+	if n.limited != nil {
+		for _, i := range n.limited {
+			look(i)
+		}
+		return node, ok
+	}
+	for i := range c.Nodes {
+		look(i)
 	}
 	return node, ok
 }

@@ -62,6 +62,7 @@ type need struct {
 	dynamic  int      // ports of any number
 	pools    []poolNeed
 	job      int32 // number of the job in the view, if its tasks are counted there; otherwise -1
+	alone    bool  // the job has no tasks on any node, but for those that are counted in the view
 }
 
 type unit struct {

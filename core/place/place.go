@@ -114,6 +114,9 @@ func (p *placer) nameOrder() []int32 {
 
 // openNodes returns the nodes on which something new may be placed, as far as they themselves are concerned.
 func (p *placer) openNodes() Bitmap {
+	if p.v.c.Open != nil {
+		return p.v.c.Open
+	}
 	if p.opened == nil {
 		p.opened = NewBitmap(len(p.v.c.Nodes))
 		for i := range p.v.c.Nodes {

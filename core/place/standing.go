@@ -219,6 +219,32 @@ func (f *finder) find(r reason) uint32 {
 	return at
 }
 
+// Refused reports whether it is a filter's verdict that keeps tasks from node i. As long as the node may take something new, and the filters say the same, what
+// else becomes of it changes nothing.
+func (s *Standing) Refused(i int) bool {
+	r, ok := s.reason(i)
+	return ok && r.stage == stageFilter && !r.pending
+}
+
+// Pending reports whether a filter had not judged node i when it was looked at.
+func (s *Standing) Pending(i int) bool {
+	r, ok := s.reason(i)
+	return ok && r.pending
+}
+
+// reason returns why node i is refused; ok is false if it is not.
+func (s *Standing) reason(i int) (r *reason, ok bool) {
+	k, ok := s.position(i)
+	if !ok {
+		return nil, false
+	}
+	m := s.mark(k)
+	if m < markReason {
+		return nil, false
+	}
+	return &s.table[m-markReason], true
+}
+
 // Fits reports whether some node can take a task of the group.
 func (s *Standing) Fits() bool { return s.fitting > 0 }
 

@@ -12,7 +12,7 @@ import (
 // view is the cluster as it becomes while things are placed. The Cluster below it is never written to.
 type view struct {
 	c      *Cluster
-	states []state
+	states [][]state     // in parts of statesInPart, made where one is looked at
 	claims map[int][]int // node → numbers of its claims, ascending
 	pools  []*poolState
 	lifted map[int]bool     // claims that keep no address any more
@@ -68,18 +68,26 @@ func (v *view) count(job string) {
 func (v *view) need(g *Group) *need {
 	n := newNeed(g)
 	n.pools = v.poolNeeds(&g.Reserve)
+	n.alone = v.c.Jobs != nil && v.c.Jobs[g.Job] == 0
 	if id, ok := v.jobs[g.Job]; ok {
 		n.job = id
 	}
 	return n
 }
 
+// statesInPart is how many states are made at once: a group that is limited to a few nodes needs no room for all.
+const statesInPart = 64
+
 // at returns the state of node i, which lasts as long as the view.
 func (v *view) at(i int) *state {
 	if v.states == nil {
-		v.states = make([]state, len(v.c.Nodes))
+		v.states = make([][]state, (len(v.c.Nodes)+statesInPart-1)/statesInPart)
 	}
-	st := &v.states[i]
+	part := &v.states[i/statesInPart]
+	if *part == nil {
+		*part = make([]state, statesInPart)
+	}
+	st := &(*part)[i%statesInPart]
 	if !st.known {
 		v.fill(i, st)
 	}
@@ -173,7 +181,7 @@ func beyond(want, have cluster.Resources) cluster.Resources {
 // count returns how many tasks of n's job are on the node.
 func (st *state) count(n *need) int {
 	out := 0
-	if len(st.base.PerJob) > 0 {
+	if !n.alone && len(st.base.PerJob) > 0 {
 		out = st.base.PerJob[n.g.Job]
 	}
 	if n.job >= 0 {
