@@ -21,13 +21,13 @@ const (
 type RestartPolicy struct {
 	Min     time.Duration // delay after the first failure; it doubles with each further one
 	Max     time.Duration // no delay is longer
-	Healthy time.Duration // serving for this long forgets earlier failures
+	Healthy time.Duration // serving for this long forgets earlier failures, and the next start does not wait
 	Window  time.Duration // failures are counted within it
 	Limit   int           // so many failures within Window are a crash loop
 }
 
 // DefaultRestartPolicy starts again after 25 ms, doubling up to 30 s, forgets after a minute of health, and calls five failures
-// within ten minutes a crash loop.
+// within ten minutes a crash loop. What was healthy for that long is started again at once.
 func DefaultRestartPolicy() RestartPolicy {
 	return RestartPolicy{Min: 25 * time.Millisecond, Max: 30 * time.Second, Healthy: time.Minute, Window: 10 * time.Minute, Limit: 5}
 }
@@ -77,7 +77,8 @@ func (r *Restarts) Serving(now time.Time) { r.move(StateRunning, now) }
 // again. jitter, from 0 up to 1, shortens the delay by up to a quarter, so that plugins that failed together do not return
 // together.
 func (r *Restarts) Failed(now time.Time, jitter float64) time.Time {
-	if r.state == StateRunning && now.Sub(r.since) >= r.policy.Healthy {
+	healthy := r.state == StateRunning && now.Sub(r.since) >= r.policy.Healthy
+	if healthy {
 		r.forget()
 	}
 	r.total++
@@ -88,8 +89,11 @@ func (r *Restarts) Failed(now time.Time, jitter float64) time.Time {
 		r.failures = slices.Delete(r.failures, 0, len(r.failures)-r.policy.Limit)
 		r.move(StateCrashLoop, now)
 	} else {
-		delay = r.delay()
-		r.step++
+		if delay = r.delay(); healthy {
+			delay = 0
+		} else {
+			r.step++
+		}
 		r.move(StateBackoff, now)
 	}
 	delay -= time.Duration(min(max(jitter, 0), 1) * float64(delay) / 4)

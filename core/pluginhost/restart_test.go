@@ -67,8 +67,12 @@ func TestRestartsHealthForgets(t *testing.T) {
 	r.Serving(soon)
 	later := soon.Add(policy.Healthy)
 	next := r.Failed(later, 0)
-	if state, _ := r.State(); next.Sub(later) != policy.Min || state != StateBackoff {
-		t.Errorf("failure after a minute of health: %s, again in %s; want backoff, %s", state, next.Sub(later), policy.Min)
+	if state, _ := r.State(); !next.Equal(later) || state != StateBackoff {
+		t.Errorf("failure after a minute of health: %s, again in %s; want backoff, at once", state, next.Sub(later))
+	}
+	r.Starting(later)
+	if next := r.Failed(later, 0); next.Sub(later) != policy.Min {
+		t.Errorf("and when that start fails: again in %s, want %s", next.Sub(later), policy.Min)
 	}
 }
 
@@ -113,10 +117,15 @@ func TestRestartsNeverGivesUp(t *testing.T) {
 			case 1:
 				r.Serving(now)
 			default:
+				was, since := r.State()
+				least := policy.Min * 3 / 4
+				if was == StateRunning && now.Sub(since) >= policy.Healthy {
+					least = 0
+				}
 				next := r.Failed(now, rapid.Float64Range(0, 1).Draw(t, "jitter"))
 				delay := next.Sub(now)
 				state, _ := r.State()
-				if delay < policy.Min*3/4 || delay > policy.Max || (state != StateBackoff && state != StateCrashLoop) {
+				if delay < least || delay > policy.Max || (state != StateBackoff && state != StateCrashLoop) {
 					t.Fatalf("%s, again in %s, policy %+v", state, delay, policy)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,17 +32,20 @@ type executable struct {
 
 // stamp tells whether a file was written to. The kernel refuses writes to a running program, so an equal stamp after the start
 // means that what was hashed is what runs.
-type stamp struct{ size, ctimeSec, ctimeNsec int64 }
+type stamp struct {
+	device, inode             uint64
+	size, ctimeSec, ctimeNsec int64
+}
 
-// openExecutable opens and hashes the file at path. With a pinned hash it works on a sealed copy in memory.
-func openExecutable(path string, pinned []byte) (*executable, error) {
+// openExecutable opens and hashes the file at path, unless its hash is known and not pinned. With a pinned hash it works on a sealed copy in memory.
+func openExecutable(path string, pinned []byte, known *digests) (*executable, error) {
 	file, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	exe := &executable{file: file}
 	if exe.stamp, err = exe.readStamp(); err == nil {
-		err = exe.hash(pinned != nil)
+		err = exe.identify(pinned != nil, known)
 	}
 	if err != nil {
 		_ = exe.file.Close()
@@ -57,7 +61,7 @@ func openExecutable(path string, pinned []byte) (*executable, error) {
 
 // DigestFile returns the sha256 of the executable at a path, or what is wrong with it.
 func DigestFile(path string) ([32]byte, error) {
-	exe, err := openExecutable(path, nil)
+	exe, err := openExecutable(path, nil, &digests{})
 	if err != nil {
 		return [32]byte{}, err
 	}
@@ -118,6 +122,22 @@ func checkMode(info fs.FileInfo) error {
 	return nil
 }
 
+// identify fills in the digest.
+func (e *executable) identify(pinned bool, known *digests) error {
+	if sum, ok := known.get(e.stamp); ok && !pinned {
+		e.digest = sum
+		return nil
+	}
+	before := e.stamp
+	if err := e.hash(pinned); err != nil || pinned {
+		return err
+	}
+	if after, err := e.readStamp(); err == nil && after == before {
+		known.put(before, e.digest, time.Now())
+	}
+	return nil
+}
+
 // hash fills in the digest. With seal it replaces the file by a copy in memory that nobody can write to any more.
 func (e *executable) hash(seal bool) error {
 	sum := sha256.New()
@@ -174,7 +194,7 @@ func (e *executable) readStamp() (stamp, error) {
 	if err := unix.Fstat(int(e.file.Fd()), &st); err != nil {
 		return stamp{}, err
 	}
-	return stamp{size: st.Size, ctimeSec: st.Ctim.Sec, ctimeNsec: st.Ctim.Nsec}, nil
+	return stamp{device: st.Dev, inode: st.Ino, size: st.Size, ctimeSec: st.Ctim.Sec, ctimeNsec: st.Ctim.Nsec}, nil
 }
 
 // unchanged fails if what runs is not what was hashed. To be called once the process runs, when nobody can write to the file.

@@ -36,6 +36,7 @@ type Launcher struct {
 	log      hclog.Logger
 	spawner  *spawner
 	confiner []string       // see UseConfiner
+	digests  digests        // of executables
 	working  sync.WaitGroup // starts under way and processes that have not ended
 
 	mu       sync.Mutex // guards what follows
@@ -134,7 +135,7 @@ func (l *Launcher) Start(ctx context.Context, cmd Command, proto Protocol) (*Pro
 }
 
 func (l *Launcher) newChild(cmd Command, proto Protocol) (*child, error) {
-	exe, err := openExecutable(cmd.Path, cmd.SHA256)
+	exe, err := openExecutable(cmd.Path, cmd.SHA256, &l.digests)
 	if err != nil {
 		return nil, err
 	}
