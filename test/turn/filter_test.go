@@ -317,7 +317,9 @@ func BenchmarkRecovery(b *testing.B) {
 			name string
 			over func() bool
 		}{
-			{"down", func() bool { return f.downs > downs }}, {"up", func() bool { return f.ups > ups }}, {"first", func() bool { return f.judged > judged }},
+			{"down", func() bool { return f.downs > downs }},
+			{"up", func() bool { return f.ups > ups }},
+			{"first", func() bool { return f.judged > judged }},
 			{"all", func() bool { return f.judged >= judged+classes }},
 		} {
 			f.until(b, phase.over)
