@@ -18,8 +18,8 @@ import (
 //	}
 //
 // Strings, bools, numbers, slices and maps of them become attributes, time.Duration a string like "10s"; a struct becomes a block, a slice of structs a
-// repeated one. Fields without the tag are left out. A default is written as JSON, or as plain text for a string. SchemaOf panics if T is no struct or has a
-// tagged field of another kind, because only its author can do something about it.
+// repeated one. Fields without the tag are left out. A default is written as JSON, or as plain text for a string. SchemaOf panics if T is no struct, or has a
+// tagged field of another kind or with a word in its tag that means nothing, because only its author can do something about it.
 func SchemaOf[T any]() Schema { return schemaOf(reflect.TypeFor[T]()) }
 
 var durationType = reflect.TypeFor[time.Duration]()
@@ -64,8 +64,15 @@ func taggedFields(t reflect.Type) []taggedField {
 		name, options, _ := strings.Cut(tag, ",")
 		field := taggedField{name: name, desc: f.Tag.Get("desc"), fallback: f.Tag.Get("default"), index: f.Index, typ: f.Type}
 		for option := range strings.SplitSeq(options, ",") {
-			field.required = field.required || option == "required"
-			field.sensitive = field.sensitive || option == "sensitive"
+			switch option {
+			case "":
+			case "required":
+				field.required = true
+			case "sensitive":
+				field.sensitive = true
+			default:
+				panic(fmt.Sprintf("setpoint: field %s of %s: its tag says %q, which means nothing%s", f.Name, t, option, Suggest(option, []string{"required", "sensitive"})))
+			}
 		}
 		out = append(out, field)
 	}

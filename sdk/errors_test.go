@@ -80,7 +80,7 @@ func TestSentinelsSurviveTheWire(t *testing.T) {
 		text string
 	}{
 		{name: "none", call: configure("fine")},
-		{name: "panic", call: configure("panic"), want: sdk.ErrPanic, code: codes.Internal, text: "configure: panic: no glass"},
+		{name: "panic", call: configure("panic"), want: sdk.ErrPanic, code: codes.Internal, text: "configure: panic: no glass (errors_test.go:39)"},
 		{name: "deadline", call: func(ctx context.Context, c pluginv1.PluginClient) error {
 			ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()

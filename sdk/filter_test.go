@@ -152,8 +152,8 @@ func TestRemovedIndexIsUsedAgain(t *testing.T) {
 func TestFailuresAreTold(t *testing.T) {
 	for _, test := range []struct{ mode, kind, message string }{
 		{"error", "error", "compile: the inventory is away"},
-		{"panic", "panic", "panic: out of luck"},
-		{"panic-on-b", "panic", "panic: no node like b"},
+		{"panic", "panic", "panic: out of luck (filter_test.go:44)"},
+		{"panic-on-b", "panic", "panic: no node like b (filter_test.go:58)"},
 		{"error-on-b", "error", "match node b: the inventory is away"},
 		{"hang", "timeout", ""},
 		{"stuck", "timeout", "no answer within 50ms"},

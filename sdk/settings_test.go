@@ -144,6 +144,19 @@ func TestDefinitionsAreChecked(t *testing.T) {
 	}
 }
 
+// A tag that means nothing is its author's mistake, and is not passed over.
+func TestTagsAreChecked(t *testing.T) {
+	defer func() {
+		want := `setpoint: field Value of struct { Value string "setpoint:\"value,requird\"" }: its tag says "requird", which means nothing, did you mean "required"?`
+		if got := recover(); got != want {
+			t.Errorf("got  %v\nwant %s", got, want)
+		}
+	}()
+	sdk.SchemaOf[struct {
+		Value string `setpoint:"value,requird"`
+	}]()
+}
+
 func TestSuggest(t *testing.T) {
 	known := []string{"labels", "attributes", "platform"}
 	for word, want := range map[string]string{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +35,7 @@ func (a *app) devCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Run a whole cluster on this machine: a server and some agents", Args: takes(0, 0),
 		Long: `Runs a whole cluster on this machine: this process is the server, and each node's agent is a process of its own. One line is printed when all of it is
-ready; the log is in the data directory, and so are address and credentials for other commands.
+ready, and one for each plugin that does not serve by then; the log is in the data directory, and so are address and credentials for other commands.
 
 Agents and tasks outlive a server that is killed, and another ` + "`setpoint dev`" + ` on the same data directory takes them up again; agents that do not run are
 started. SIGTERM, or Ctrl-C, ends the agents and their tasks too.
@@ -110,6 +111,10 @@ func (a *app) dev(ctx context.Context, cfg *config.Config, read func() (*config.
 	err = d.start(serving, s, cfg)
 	if err == nil {
 		fmt.Fprintf(a.out, "ready: %s, %s, data in %s\n", s.Address(), d.count(s), cfg.DataDir)
+		away := s.Away()
+		for _, name := range slices.Sorted(maps.Keys(away)) {
+			fmt.Fprintf(a.out, "plugin %s does not serve: %s\n", name, away[name])
+		}
 		<-serving.Done()
 	}
 	stopServing()

@@ -156,7 +156,7 @@ func (e *Engine) pluginStall(p *pluginState) {
 	if !p.up && p.code != cluster.CodePluginPending {
 		now = append(now, cluster.Stall{
 			Subject: subject, Source: cluster.SourceCore, Code: p.code, Message: p.message,
-			Clears: "the plugin starts and answers; its log says more",
+			Clears: "the plugin starts and answers; plugin logs " + p.name + " says more, and plugin reload " + p.name + " starts it at once",
 		})
 	}
 	if p.up && p.trust == unconfirmed {

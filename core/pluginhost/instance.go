@@ -118,7 +118,7 @@ func refused(bad []Diagnostic) *failure {
 	if more := len(bad) - len(all); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
-	return unavailable("its configuration is refused: %s (correct the plugin's config block; config validate shows all)", clean(text))
+	return unavailable("its configuration is refused: %s (correct the plugin's config block, which config validate checks, and have the server read it again with SIGHUP)", clean(text))
 }
 
 // open begins the conversation and waits until the plugin is ready.

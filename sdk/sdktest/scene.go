@@ -180,7 +180,7 @@ func classText(req sdk.CompileRequest) string {
 		text = "a class"
 	}
 	if len(req.Labels) > 0 {
-		text += fmt.Sprintf(" with labels %v", req.Labels)
+		text += fmt.Sprintf(" with labels %q", req.Labels)
 	}
 	if req.Settings == "" {
 		return text + " without settings"

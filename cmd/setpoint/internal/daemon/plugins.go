@@ -196,6 +196,17 @@ func (p plugins) Trial(ctx context.Context, plugin string, classes []engine.Clas
 	return p.host.Trial(ctx, plugin, classes, nodes)
 }
 
+// Away returns the plugins that do not serve, each with why.
+func (s *Server) Away() map[string]string {
+	out := make(map[string]string)
+	for _, p := range s.host.Status() {
+		if p.State != pluginhost.StateRunning {
+			out[p.Name] = p.LastError
+		}
+	}
+	return out
+}
+
 // settled returns why it is too early to judge by the plugins: one has neither served nor failed yet. A plugin that fails makes the server no less ready.
 func (p plugins) settled() error {
 	for _, s := range p.host.Status() {
