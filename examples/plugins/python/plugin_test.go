@@ -104,7 +104,7 @@ func TestJobType(t *testing.T) {
 	if got := h.AddJob(racks("held", "none", 1)); got.Stall.GetCode() != "racks.no_label" {
 		t.Errorf("held: %+v", got)
 	}
-	if got := h.AddJob(racks("away", "broken", 1)); got.Failure == nil || !strings.Contains(got.Failure.Message, "the rack service is away") {
+	if got := h.AddJob(racks("away", "broken", 1)); got.Failure == nil || !strings.Contains(got.Failure.Message, "RuntimeError('the rack service is away') (racks.py:19)") {
 		t.Errorf("away: %+v", got)
 	}
 	if got := h.AddJob(sdk.Job{Name: "wrong", Type: "racks", Settings: `{"lable":"x"}`}); got.Stall.GetCode() != "racks.settings_invalid" {

@@ -31,6 +31,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from concurrent import futures
 
 import grpc
@@ -235,6 +236,12 @@ def log(level, message, **pairs):
     print(json.dumps({"@level": level, "@message": message, **{k: str(v) for k, v in pairs.items()}}), file=sys.stderr, flush=True)
 
 
+def told(e):
+    """An exception of the author's code with where it was raised, such as KeyError('x') (plugin.py:42)."""
+    frames = traceback.extract_tb(e.__traceback__)
+    return (f"{e!r} ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else repr(e))[:MAX_TEXT]
+
+
 # ---- settings --------------------------------------------------------------------------------------------------------------------
 
 
@@ -318,8 +325,8 @@ class Standing:
             self.retry = time.monotonic() + again if again else 0.0
             return news
         except Exception as e:  # the author's code
-            log("error", "answer failed", subject=self.name, error=repr(e))
-            self.failure = pb.Failure(kind="error", message=repr(e)[:MAX_TEXT])
+            log("error", "answer failed", subject=self.name, error=told(e), stack=traceback.format_exc())
+            self.failure = pb.Failure(kind="error", message=told(e))
             self.retry = time.monotonic() + min(FIRST_RETRY * 2**min(self.failures, 10), LAST_RETRY)
             self.failures += 1
             return self.failed(revision)
@@ -626,8 +633,8 @@ class Session:
             else:
                 raise ValueError(f"the plugin answers no questions about a {kind}")
         except Exception as e:  # the author's code
-            log("error", "answer failed", subject=f"question about a {kind}", error=repr(e))
-            parts = [{"failure": pb.Failure(kind="error", message=repr(e)[:MAX_TEXT])}]
+            log("error", "answer failed", subject=f"question about a {kind}", error=told(e), stack=traceback.format_exc())
+            parts = [{"failure": pb.Failure(kind="error", message=told(e))}]
         for i, part in enumerate(parts):
             yield pb.FromPlugin(answer=pb.Answer(question=q.id, more=i < len(parts) - 1, **part))
 
@@ -720,7 +727,7 @@ class Plugin:
     def Describe(self, _request, _context):
         return self.description()
 
-    def Validate(self, request, _context):
+    def Validate(self, request, context):
         try:
             if request.WhichOneof("what") == "config_json":
                 complete(self.config, request.config_json)
@@ -736,6 +743,9 @@ class Plugin:
             return pb.ValidateResponse(diagnostics=[diagnostic(str(e))])
         except Stall as s:
             return pb.ValidateResponse(diagnostics=[diagnostic(f"{s.message or s.detail} ({s.code})")])
+        except Exception as e:  # the author's code
+            log("error", "plugin code failed", call="validate", error=told(e), stack=traceback.format_exc())
+            context.abort(grpc.StatusCode.INTERNAL, f"validate: {told(e)}")
         return pb.ValidateResponse()
 
     def Configure(self, request, _context):
