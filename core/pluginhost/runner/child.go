@@ -55,7 +55,7 @@ type child struct {
 	out      *output
 	greeting *greeting
 	confiner []string // how to start a helper that confines; nil: there is none
-	memory   *memoryGroup
+	group    *controlGroup
 	env      []string
 	done     chan struct{} // closed when the process is reaped and its pipes are read; only if it was started
 
@@ -194,7 +194,7 @@ func (c *child) create(ctx context.Context, p *pipes) (report *os.File, process 
 	}
 	path, argv, files, err := c.program(spec, theirs)
 	if err == nil {
-		process, err = c.spawner.start(ctx, path, argv, &os.ProcAttr{
+		process, err = c.spawner.start(ctx, path, argv, c.group.path(), &os.ProcAttr{
 			Dir:   c.command.Dir,
 			Env:   c.env,
 			Files: append(p.theirs, files...),
@@ -229,7 +229,7 @@ func (c *child) tend(p *pipes) {
 	} else if ok {
 		status.Code = ws.ExitStatus()
 	}
-	if limit := c.command.Confine.Memory; limit > 0 && (c.memory != nil && c.memory.killed() || strings.Contains(status.Panic, "out of memory")) {
+	if limit := c.command.Confine.Memory; limit > 0 && (c.group != nil && c.group.killed() || strings.Contains(status.Panic, "out of memory")) {
 		status.Memory = limit
 	}
 	c.mu.Lock()
@@ -253,6 +253,9 @@ func (c *child) reap() *os.ProcessState {
 	_ = unix.Kill(-pid, unix.SIGKILL)
 	c.ended = true
 	c.mu.Unlock()
+	if c.group != nil {
+		c.group.end()
+	}
 	if g := c.spawner.guard; g != nil {
 		g.remove(pid)
 	}

@@ -60,6 +60,7 @@ func (c *Confinement) needed() bool { return c.sandboxed() || c.User != nil || c
 type Confined struct {
 	Applied []string
 	Missing []string // each with its reason
+	Weak    []string // what cannot be done on this machine and was not asked for, each with its reason
 }
 
 // confineSpec is what the helper process is told.
@@ -72,15 +73,19 @@ type confineSpec struct {
 	Read      []string `json:",omitempty"`
 	Write     []string `json:",omitempty"`
 	Network   bool
-	UID, GID  int      // -1: as the host
-	Group     []string `json:",omitempty"` // files of control groups to join
-	Data      int64    // limit of data in bytes, where no control group limits memory; 0: none
+	UID, GID  int // -1: as the host
+
+	Group       string `json:",omitempty"` // file with which its control group is joined
+	GroupKind   string `json:",omitempty"`
+	GroupLimits bool   `json:",omitempty"` // it limits memory
+	Data        int64  // limit of data in bytes, where no control group limits memory; 0: none
 }
 
 // confineReport is what the helper process says before it becomes the plugin.
 type confineReport struct {
 	Applied []string
 	Missing []string
+	Weak    []string
 	Refused string // why it does not become the plugin
 	Errno   int    // of what failed at last
 }
@@ -137,18 +142,31 @@ func (c *child) confine() (*confineSpec, error) {
 		}
 		spec.UID, spec.GID = u.UID, u.GID
 	}
+	c.join(spec)
+	return spec, nil
+}
+
+// join makes the process's control group.
+func (c *child) join(spec *confineSpec) {
+	want := &c.command.Confine
+	var err error
 	if want.Memory > 0 {
-		group, err := newMemoryGroup(c.groupName(), want.Memory)
-		if err != nil {
+		if c.group, err = newGroup(c.groupName(), want.Memory); err == nil {
+			spec.GroupLimits = true
+			c.confined.Applied = append(c.confined.Applied, "memory "+byteText(want.Memory)+" ("+c.group.kind+")")
+		} else {
 			spec.Data = want.Memory
 			c.confined.Missing = append(c.confined.Missing, fmt.Sprintf("memory of all its processes together: %v; each may have %s of data instead", err, byteText(want.Memory)))
-		} else {
-			c.memory = group
-			spec.Group = []string{group.procs()}
-			c.confined.Applied = append(c.confined.Applied, "memory "+byteText(want.Memory)+" ("+group.kind+")")
 		}
 	}
-	return spec, nil
+	if c.group == nil {
+		c.group, err = newGroup(c.groupName(), 0)
+	}
+	if c.group == nil {
+		c.confined.Weak = append(c.confined.Weak, strayText(err))
+		return
+	}
+	spec.Group, spec.GroupKind = c.group.procs(), c.group.kind
 }
 
 // within returns why a user could not get at what the process needs: its executable, and the directory of its socket.
@@ -209,6 +227,7 @@ func (c *child) awaitReport(report *os.File) error {
 			c.mu.Lock()
 			c.confined.Applied = append(c.confined.Applied, r.Applied...)
 			c.confined.Missing = append(c.confined.Missing, r.Missing...)
+			c.confined.Weak = append(c.confined.Weak, r.Weak...)
 			c.mu.Unlock()
 		}
 	}

@@ -198,7 +198,7 @@ func TestMemoryLimit(t *testing.T) {
 	if exit := p.Exit(); exit.Memory != 128<<20 || !strings.Contains(exit.String(), "used more memory than its limit of 128MiB") {
 		t.Errorf("it %s: %+v", exit, exit)
 	}
-	if m := p.child.memory; m != nil {
+	if m := p.child.group; m != nil {
 		if _, err := os.Stat(m.dir); err == nil {
 			t.Errorf("its group %s is left", m.dir)
 		}

@@ -80,10 +80,8 @@ func (c *confiner) apply() error {
 	} else {
 		c.applied("descriptors")
 	}
-	for _, procs := range c.spec.Group {
-		if err := os.WriteFile(procs, []byte("0"), 0); err != nil {
-			return fmt.Errorf("cannot join its control group: %w", err)
-		}
+	if err := c.join(); err != nil {
+		return err
 	}
 	if err := c.user(); err != nil {
 		return err
@@ -105,6 +103,28 @@ func (c *confiner) apply() error {
 	}
 	c.landlock()
 	return c.limits()
+}
+
+// join joins the control group. One that limits memory must be joined.
+func (c *confiner) join() error {
+	if c.spec.Group == "" {
+		return nil
+	}
+	err := os.WriteFile(c.spec.Group, []byte("0"), 0)
+	switch {
+	case err == nil:
+		c.applied("end of all that it starts (%s)", c.spec.GroupKind)
+	case c.spec.GroupLimits:
+		return fmt.Errorf("cannot join its control group: %w", err)
+	default:
+		c.report.Weak = append(c.report.Weak, strayText(err))
+	}
+	return nil
+}
+
+// strayText says why what a plugin starts in a session of its own would outlive it.
+func strayText(err error) string {
+	return fmt.Sprintf("end of what it starts in a session of its own: %v", err)
 }
 
 // closeFrom has descriptors from a number on closed when the process becomes the plugin; until then they are needed.

@@ -22,21 +22,21 @@ import (
 // guardPatience is how long the host waits for its guard: to take a note, or to end.
 const guardPatience = time.Second
 
-// guard is the host's side of a process that does one thing: when the host is gone, however that came, it kills the process groups of the plugins that the
-// host had. The kernel ends the plugins by itself then, but not what these had started.
+// guard is the host's side of a process that does one thing: when the host is gone, however that came, it kills the process groups and control groups of the
+// plugins that the host had. The kernel ends the plugins by itself then, but not what these had started.
 type guard struct {
 	argv []string
 	log  hclog.Logger
 
-	mu      sync.Mutex       // guards what follows
-	groups  map[int]struct{} // of plugins that are not reaped
-	notes   *os.File         // nil: no guard runs
+	mu      sync.Mutex     // guards what follows
+	groups  map[int]string // of plugins that are not reaped, with the directory of the control group, "" if there is none
+	notes   *os.File       // nil: no guard runs
 	process *os.Process
 	done    chan struct{} // closed when the guard was reaped
 }
 
 func newGuard(argv []string, log hclog.Logger) *guard {
-	return &guard{argv: argv, log: log, groups: make(map[int]struct{})}
+	return &guard{argv: argv, log: log, groups: make(map[int]string)}
 }
 
 // ready starts the guard unless it runs.
@@ -55,25 +55,33 @@ func (g *guard) ready() {
 	g.restart()
 }
 
-// add notes a group that is to end with the host.
-func (g *guard) add(group int) {
+// add notes a group that is to end with the host, with its control group unless that is "".
+func (g *guard) add(group int, control string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.groups[group] = struct{}{}
-	g.note('+', group)
+	g.groups[group] = control
+	g.note(added(group, control))
 }
+
+// added is the note of a group.
+func added(group int, control string) string {
+	return strings.TrimSpace(fmt.Sprintf("+%d %s", group, control)) + "\n"
+}
+
+// gone is the note that a group is none any more.
+func gone(group int) string { return fmt.Sprintf("-%d\n", group) }
 
 // remove forgets a group. It is called before its leader is reaped: afterwards the number may belong to others.
 func (g *guard) remove(group int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.groups, group)
-	g.note('-', group)
+	g.note(gone(group))
 }
 
 // note tells the guard of a group. A guard that has ended is replaced by one that is told of all groups. It is called with the lock held.
-func (g *guard) note(sign byte, group int) {
-	if g.notes != nil && g.write(fmt.Sprintf("%c%d\n", sign, group)) == nil {
+func (g *guard) note(text string) {
+	if g.notes != nil && g.write(text) == nil {
 		return
 	}
 	g.end()
@@ -121,7 +129,7 @@ func (g *guard) start() error {
 		close(done)
 	}(g.done)
 	for _, group := range slices.Sorted(maps.Keys(g.groups)) {
-		if err := g.write(fmt.Sprintf("+%d\n", group)); err != nil {
+		if err := g.write(added(group, g.groups[group])); err != nil {
 			return err
 		}
 	}
@@ -134,7 +142,7 @@ func (g *guard) end() {
 		return
 	}
 	for group := range g.groups {
-		_ = g.write(fmt.Sprintf("-%d\n", group))
+		_ = g.write(gone(group))
 	}
 	_ = g.notes.Close()
 	timer := time.NewTimer(guardPatience)
@@ -156,27 +164,34 @@ func (g *guard) close() {
 // GuardMain is the guard's whole program: it takes notes from standard input, and when they end, kills the groups that are noted. It returns the exit code.
 func GuardMain() int {
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT) // its host's end is what ends it
-	for group := range readNotes(os.Stdin) {
+	for group, control := range readNotes(os.Stdin) {
 		_ = unix.Kill(-group, unix.SIGKILL)
+		if control != "" {
+			g := controlGroup{dir: control}
+			g.end()
+			_ = g.remove() // or the next host does
+		}
 	}
 	return 0
 }
 
-// readNotes returns the groups that are noted when the notes end. What is no whole note is skipped: half a number would be another's.
-func readNotes(from io.Reader) map[int]struct{} {
-	groups := make(map[int]struct{})
+// readNotes returns the groups that are noted when the notes end, with their control groups. What is no whole note is skipped: half a number would be
+// another's.
+func readNotes(from io.Reader) map[int]string {
+	groups := make(map[int]string)
 	for r := bufio.NewReader(from); ; {
 		line, err := r.ReadString('\n')
 		if err != nil {
 			return groups
 		}
-		group, err := strconv.Atoi(strings.TrimSpace(line[1:]))
+		number, control, _ := strings.Cut(strings.TrimSpace(line[1:]), " ")
+		group, err := strconv.Atoi(number)
 		if err != nil || group <= 1 {
 			continue
 		}
 		switch line[0] {
 		case '+':
-			groups[group] = struct{}{}
+			groups[group] = control
 		case '-':
 			delete(groups, group)
 		}

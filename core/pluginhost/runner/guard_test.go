@@ -15,8 +15,14 @@ import (
 
 // What a plugin has started ends with it when its host is killed.
 func TestGrandchildrenOfAKilledHost(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pid")
-	host := exec.Command(selfExecutable, asPlugin, "host", shortDir(t), "grandchild", file, "group")
+	for _, where := range []string{"group", "session"} {
+		t.Run(where, func(t *testing.T) { endsWithTheHost(t, where) })
+	}
+}
+
+func endsWithTheHost(t *testing.T, where string) {
+	file := filepath.Join(shortDir(t), "pid")
+	host := exec.Command(selfExecutable, asPlugin, "host", shortDir(t), "grandchild", file, where)
 	stdout, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -25,8 +31,9 @@ func TestGrandchildrenOfAKilledHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
-	plugin, parseErr := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || parseErr != nil {
+	var plugin int
+	var controlled bool
+	if _, scanErr := fmt.Sscan(line, &plugin, &controlled); err != nil || scanErr != nil {
 		t.Fatalf("host says %q", line)
 	}
 	child, err := strconv.Atoi(content(t, file))
@@ -38,6 +45,10 @@ func TestGrandchildrenOfAKilledHost(t *testing.T) {
 	}
 	kill(t, host.Process.Pid, unix.SIGKILL)
 	_ = host.Wait()
+	if where == "session" && !controlled {
+		kill(t, child, unix.SIGKILL)
+		t.Skip("there are no control groups")
+	}
 	eventually(t, "both end", func() bool { return !alive(plugin) && !alive(child) })
 }
 
@@ -90,10 +101,11 @@ func TestNotes(t *testing.T) {
 		"+12\n-12\n+12\n":      "12",
 		"+1\n+0\n+-5\n+x\n\n7": "",
 		"+12\n+1":              "12", // cut short
+		"+12 /c/a b\n+13\n":    "12/c/a b 13",
 	} {
 		var got []string
-		for group := range readNotes(strings.NewReader(notes)) {
-			got = append(got, fmt.Sprint(group))
+		for group, control := range readNotes(strings.NewReader(notes)) {
+			got = append(got, fmt.Sprint(group)+control)
 		}
 		slices.Sort(got)
 		if strings.Join(got, " ") != want {

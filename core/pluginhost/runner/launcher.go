@@ -165,8 +165,8 @@ func (l *Launcher) newChild(cmd Command, proto Protocol) (*child, error) {
 
 // forget ends what newChild began.
 func (l *Launcher) forget(c *child) {
-	if c.memory != nil {
-		if err := c.memory.remove(); err != nil {
+	if c.group != nil {
+		if err := c.group.remove(); err != nil {
 			c.out.log.Warn("control group not removed", "error", err)
 		}
 	}

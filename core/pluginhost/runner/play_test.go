@@ -186,7 +186,8 @@ func (exitingLogger) Debug(msg string, _ ...any) {
 	}
 }
 
-// playHost starts one plugin, with a guard, prints its pid and waits to be killed.
+// playHost starts one plugin, with a guard, prints its pid and whether it has a control group, and waits to be killed. One whose mode ends in "session" may have
+// a control group.
 func playHost(dir string, mode []string) {
 	l, err := NewLauncher(dir, hclog.NewNullLogger())
 	if err != nil {
@@ -194,11 +195,16 @@ func playHost(dir string, mode []string) {
 		return
 	}
 	l.UseGuard(asPlugin, "guard")
-	p, err := l.Start(context.Background(), play(mode[0], mode[1:]...), protocol(1))
+	cmd := play(mode[0], mode[1:]...)
+	if mode[len(mode)-1] == "session" {
+		l.UseConfiner(asConfiner)
+		cmd.Confine = Confinement{Level: SandboxAuto, Write: []string{filepath.Dir(mode[1])}}
+	}
+	p, err := l.Start(context.Background(), cmd, protocol(1))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(p.PID())
+	fmt.Println(p.PID(), p.child.group != nil)
 	forever()
 }

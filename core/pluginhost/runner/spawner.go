@@ -20,8 +20,8 @@ type spawner struct {
 
 func newSpawner() *spawner { return &spawner{requests: make(chan func())} }
 
-// start creates a process. It returns ctx's error if the thread is busy for longer than ctx allows.
-func (s *spawner) start(ctx context.Context, path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+// start creates a process, which will be in a control group if one is named. It returns ctx's error if the thread is busy for longer than ctx allows.
+func (s *spawner) start(ctx context.Context, path string, argv []string, group string, attr *os.ProcAttr) (*os.Process, error) {
 	s.once.Do(func() { s.ended.Go(s.loop) })
 	var (
 		process *os.Process
@@ -37,7 +37,7 @@ func (s *spawner) start(ctx context.Context, path string, argv []string, attr *o
 		// The guard stands by before there is anything to guard, and hears of it before anybody else does.
 		s.guard.ready()
 		if process, err = os.StartProcess(path, argv, attr); err == nil {
-			s.guard.add(process.Pid)
+			s.guard.add(process.Pid, group)
 		}
 	}
 	select {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -124,6 +125,31 @@ func TestGrandchildren(t *testing.T) {
 			}
 			kill(t, pid, unix.SIGKILL)
 		})
+	}
+}
+
+// Where there are control groups it ends with the plugin in any case.
+func TestGrandchildrenInAControlGroup(t *testing.T) {
+	l := confining(t)
+	file := filepath.Join(shortDir(t), "pid")
+	cmd := play("grandchild", file, "session")
+	cmd.Confine = Confinement{Level: SandboxAuto, Write: []string{filepath.Dir(file)}}
+	p := start(t, l, cmd)
+	if p.child.group == nil {
+		t.Skipf("no control group: %q", p.Confined().Weak)
+	}
+	pid, err := strconv.Atoi(content(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(p.Confined().Applied, func(s string) bool { return strings.HasPrefix(s, "end of all that it starts (cgroup v") }) {
+		t.Errorf("it does not say so: %+v", p.Confined())
+	}
+	kill(t, p.PID(), unix.SIGKILL)
+	waitDone(t, p)
+	eventually(t, "the process of another session is gone", func() bool { return !alive(pid) })
+	if _, err := os.Stat(p.child.group.dir); err == nil {
+		t.Errorf("the group %s is left", p.child.group.dir)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -44,7 +45,7 @@ func (o operator) Inspect(name string) (*apiv1.GetPluginResponse, error) {
 		Sdk: d.SDK, Protocol: int64(d.Protocol), Builtin: d.Builtin, Path: d.Path, Args: d.Args, DigestRunning: d.Digest, DigestOnDisk: d.DigestOnDisk,
 		OnDiskProblem: d.OnDiskProblem, Timeout: durationpb.New(d.Timeout), OnFailure: "stall", Classes: int64(d.Classes), Jobs: int64(d.Jobs),
 		MirrorRevision: uint64(d.MirrorRevision), MirrorNodes: int64(d.MirrorNodes), LastError: d.Failed, LastErrorAt: stamp(d.FailedAt), NextTry: stamp(d.NextTry),
-		MemoryBytes: d.Memory, Sandbox: d.Sandbox.Applied, SandboxMissing: d.Sandbox.Missing, Attached: d.Attached,
+		MemoryBytes: d.Memory, Sandbox: d.Sandbox.Applied, SandboxMissing: slices.Concat(d.Sandbox.Missing, d.Sandbox.Weak), Attached: d.Attached,
 		Latency: &apiv1.PluginLatency{
 			Samples: int64(d.Latency.Samples), P50: durationpb.New(d.Latency.P50), P90: durationpb.New(d.Latency.P90), P99: durationpb.New(d.Latency.P99),
 			Max: durationpb.New(d.Latency.Max),

@@ -10,23 +10,25 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // groupPrefix begins the names of control groups, so that what a killed host has left can be told.
 const groupPrefix = "setpoint-plugin-"
 
-// memoryGroup is a control group that limits the memory of one plugin process and its children.
-type memoryGroup struct {
+// controlGroup is a control group of one plugin process and all that it starts: these end together, and their memory may be limited together.
+type controlGroup struct {
 	dir  string
 	kind string // cgroup v2 or cgroup v1
-	kill string // file with the count of processes that were killed for want of memory
+	oom  string // file with the count of processes that were killed for want of memory
 }
 
-// newMemoryGroup makes a group with a limit below the one of this process, of either version.
-func newMemoryGroup(name string, limit int64) (*memoryGroup, error) {
+// newGroup makes a group below the one of this process, of either version, with a limit of memory unless that is 0.
+func newGroup(name string, limit int64) (*controlGroup, error) {
 	var errs []error
-	for _, p := range memoryParents() {
-		g := &memoryGroup{dir: filepath.Join(p.dir, name), kind: p.kind, kill: p.kill}
+	for _, p := range groupParents(limit > 0) {
+		g := &controlGroup{dir: filepath.Join(p.dir, name), kind: p.kind, oom: p.oom}
 		err := g.create(p, limit)
 		if err == nil {
 			return g, nil
@@ -34,22 +36,25 @@ func newMemoryGroup(name string, limit int64) (*memoryGroup, error) {
 		errs = append(errs, err)
 	}
 	if len(errs) == 0 {
-		return nil, errors.New("no control group for memory is mounted")
+		return nil, errors.New("no control group is mounted that could be used")
 	}
 	return nil, errors.Join(errs...)
 }
 
-// memoryParent is a group below which groups can perhaps be made.
-type memoryParent struct {
+// groupParent is a group below which groups can perhaps be made.
+type groupParent struct {
 	dir    string
 	kind   string
 	limits []string // files that take the limit; those after the first need not be there
-	kill   string
+	oom    string
 }
 
-func (g *memoryGroup) create(p memoryParent, limit int64) error {
+func (g *controlGroup) create(p groupParent, limit int64) error {
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
 		return err
+	}
+	if limit == 0 {
+		return nil
 	}
 	err := g.limit(p, limit)
 	if err != nil {
@@ -58,7 +63,7 @@ func (g *memoryGroup) create(p memoryParent, limit int64) error {
 	return nil
 }
 
-func (g *memoryGroup) limit(p memoryParent, limit int64) error {
+func (g *controlGroup) limit(p groupParent, limit int64) error {
 	first := filepath.Join(g.dir, p.limits[0])
 	if _, err := os.Stat(first); err != nil && p.kind == cgroup2 {
 		// The controller has to be passed on to groups below first.
@@ -83,8 +88,8 @@ const (
 	cgroup2 = "cgroup v2"
 )
 
-// memoryParents returns the groups of this process that can limit memory.
-func memoryParents() []memoryParent {
+// groupParents returns the groups of this process below which groups can be made, or those that can limit memory.
+func groupParents(memory bool) []groupParent {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil
@@ -93,16 +98,16 @@ func memoryParents() []memoryParent {
 	if err != nil {
 		return nil
 	}
-	var out []memoryParent
+	var out []groupParent
 	for _, m := range cgroupMounts(mounts) {
 		switch m.kind {
 		case cgroup2:
 			controllers, err := os.ReadFile(filepath.Join(m.dir, "cgroup.controllers"))
 			path, ok := groupOf(own, "")
-			if err != nil || !ok || !bytes.Contains(controllers, []byte("memory")) {
+			if err != nil || !ok || memory && !bytes.Contains(controllers, []byte("memory")) {
 				continue
 			}
-			p := memoryParent{dir: filepath.Join(m.dir, path), kind: cgroup2, limits: []string{"memory.max", "memory.swap.max"}, kill: "memory.events"}
+			p := groupParent{dir: filepath.Join(m.dir, path), kind: cgroup2, limits: []string{"memory.max", "memory.swap.max"}, oom: "memory.events"}
 			out = append(out, p)
 			// A process in a group keeps that from having groups below with controllers; where its service is delegated, groups beside it can be made.
 			if up := filepath.Dir(p.dir); strings.HasSuffix(up, ".service") {
@@ -111,8 +116,8 @@ func memoryParents() []memoryParent {
 			}
 		case cgroup1:
 			if path, ok := groupOf(own, "memory"); ok {
-				out = append(out, memoryParent{
-					dir: filepath.Join(m.dir, path), kind: cgroup1, kill: "memory.oom_control",
+				out = append(out, groupParent{
+					dir: filepath.Join(m.dir, path), kind: cgroup1, oom: "memory.oom_control",
 					limits: []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"},
 				})
 			}
@@ -153,12 +158,20 @@ func groupOf(cgroup []byte, controller string) (string, bool) {
 	return "", false
 }
 
+// path is the group's directory; "" without a group.
+func (g *controlGroup) path() string {
+	if g == nil {
+		return ""
+	}
+	return g.dir
+}
+
 // procs is the file that takes processes in.
-func (g *memoryGroup) procs() string { return filepath.Join(g.dir, "cgroup.procs") }
+func (g *controlGroup) procs() string { return filepath.Join(g.dir, "cgroup.procs") }
 
 // killed reports whether the kernel killed a process of the group because of the limit.
-func (g *memoryGroup) killed() bool {
-	text, err := os.ReadFile(filepath.Join(g.dir, g.kill))
+func (g *controlGroup) killed() bool {
+	text, err := os.ReadFile(filepath.Join(g.dir, g.oom))
 	if err != nil {
 		return false
 	}
@@ -170,8 +183,46 @@ func (g *memoryGroup) killed() bool {
 	return false
 }
 
+// endTries is how often a group's processes are looked for that do not end together.
+const endTries = 50
+
+// end kills all that is in the group, wherever it has moved otherwise.
+func (g *controlGroup) end() {
+	if os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) == nil {
+		return
+	}
+	for range endTries { // of version 1, or older than Linux 5.14; what forks meanwhile is found the next time
+		text, err := os.ReadFile(g.procs())
+		pids := strings.Fields(string(text))
+		if err != nil || len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			g.kill(pid)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// kill kills a process of the group. That it still is one is looked at once the process is held, for its number could be another's by now.
+func (g *controlGroup) kill(number string) {
+	pid, err := strconv.Atoi(number)
+	if err != nil {
+		return
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	own, err := os.ReadFile("/proc/" + number + "/cgroup")
+	if err == nil && bytes.Contains(own, []byte("/"+filepath.Base(g.dir)+"\n")) {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
+
 // remove removes the group, once its last process is gone.
-func (g *memoryGroup) remove() error {
+func (g *controlGroup) remove() error {
 	var err error
 	for range 20 {
 		if err = os.Remove(g.dir); err == nil || errors.Is(err, os.ErrNotExist) {
@@ -184,7 +235,7 @@ func (g *memoryGroup) remove() error {
 
 // sweepGroups removes what a killed host has left. Groups in use cannot be removed.
 func sweepGroups() {
-	for _, p := range memoryParents() {
+	for _, p := range groupParents(false) {
 		left, err := filepath.Glob(filepath.Join(p.dir, groupPrefix+"*"))
 		if err != nil {
 			continue
