@@ -182,7 +182,8 @@ func TestNoOrphans(t *testing.T) {
 				t.Fatal(err)
 			}
 			line, err := bufio.NewReader(stdout).ReadString('\n')
-			pid, parseErr := strconv.Atoi(strings.TrimSpace(line))
+			number, _, _ := strings.Cut(line, " ")
+			pid, parseErr := strconv.Atoi(number)
 			if err != nil || parseErr != nil {
 				t.Fatalf("host says %q", line)
 			}
