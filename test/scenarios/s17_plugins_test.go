@@ -214,6 +214,30 @@ func Test17CGarbage(t *testing.T) {
 	c.StartServer()
 }
 
+// What a plugin writes to standard output after its handshake does no harm, and fills neither the log nor the memory.
+func Test17CNoiseAfterTheHandshake(t *testing.T) {
+	c := start(t, bench.Options{Nodes: bench.Ns(2), Config: faulty(t, "", "-babble")})
+	size := func() int64 { return must(os.Stat(filepath.Join(c.Dir, "server.log"))).Size() }
+	c.Until(10*time.Second, "the noise has begun", func() (bool, any) {
+		d := c.Must("plugin", "logs", "constraint").Stdout
+		return strings.Contains(d, "nonsense"), d
+	})
+	before, resident, began := size(), residentOf(t, c.ServerPID()), time.Now()
+	c.RunJobsWait(20*time.Second, bench.Job{Name: "web", Count: 4, Constraints: []string{"node.name != n2"}})
+	c.Pass(2 * time.Second)
+	perSecond := float64(size()-before) / time.Since(began).Seconds()
+	t.Logf("the log grows by %.0f KiB a second", perSecond/1024)
+	if perSecond > 1<<20 { // 200 lines of some 300 bytes, and what the job causes
+		t.Errorf("the log grows by %.0f KiB a second", perSecond/1024)
+	}
+	if now := residentOf(t, c.ServerPID()); now > resident+16<<20 {
+		t.Errorf("the server had %d MiB and has %d", resident>>20, now>>20)
+	}
+	if d := inspectPlugin(t, c, "constraint"); d.State != "running" || d.Restarts != 0 {
+		t.Errorf("the plugin is %+v", d)
+	}
+}
+
 // While a plugin answers with errors nothing is evicted and nothing created; then all goes on.
 func Test17FErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "away")

@@ -1,9 +1,9 @@
 // Command faultplugin is the constraint plugin with the faults of one that is broken:
 //
-//	faultplugin [-version V] [-hang TEXT] [-fail-while FILE] [-panic FILE] [-refuse NODE] [-grow] [-dump] [-slow-stop] [-lie KIND] [-lack WHAT]
+//	faultplugin [-version V] [-hang TEXT] [-fail-while FILE] [-panic FILE] [-refuse NODE] [-grow] [-dump] [-babble] [-slow-stop] [-lie KIND] [-lack WHAT]
 //
 // It never answers for what has TEXT in its settings, fails while FILE exists, panics once FILE exists, refuses a node besides, takes more and more memory,
-// writes what it was given, does not end when it is asked to, says what cannot be about classes with "lie" in their settings, or lacks what it should have.
+// writes what it was given, writes without end to standard output, does not end when it is asked to, says what cannot be about classes with "lie" in their settings, or lacks what it should have.
 //
 // Owner: tests. It imports plugins and sdk, and what it takes to speak the protocol without the SDK.
 package main
@@ -33,6 +33,7 @@ type faults struct {
 	refuse    string
 	grow      bool
 	dump      bool
+	babble    bool
 	slowStop  bool
 }
 
@@ -45,6 +46,7 @@ func main() {
 	flag.StringVar(&f.refuse, "refuse", "", "refuse the node of this name besides")
 	flag.BoolVar(&f.grow, "grow", false, "take more and more memory")
 	flag.BoolVar(&f.dump, "dump", false, "write arguments, environment and descriptors to standard error")
+	flag.BoolVar(&f.babble, "babble", false, "write without end to standard output, as Go has it and as the system does")
 	flag.BoolVar(&f.slowStop, "slow-stop", false, "do not end when asked to, nor by SIGTERM")
 	lie := flag.String("lie", "", "what is false in answers: "+kinds())
 	lack := flag.String("lack", "", "what it should have and does not")
@@ -59,6 +61,9 @@ func main() {
 	}
 	if f.grow {
 		go grow()
+	}
+	if f.babble {
+		go babble()
 	}
 	if f.panicAt != "" {
 		go panicOnce(f.panicAt)
@@ -158,6 +163,19 @@ func grow() {
 		if len(held) > 1000 {
 			return
 		}
+	}
+}
+
+// babble begins once the handshake is over, which takes a moment: the host ends a plugin that writes something else before.
+func babble() {
+	pause(time.Second)
+	line := strings.Repeat("nonsense ", 20) + "\n"
+	for {
+		fmt.Print(line)
+		if _, err := syscall.Write(1, []byte("raw "+line)); err != nil {
+			return
+		}
+		pause(10 * time.Microsecond)
 	}
 }
 
