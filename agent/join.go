@@ -129,6 +129,9 @@ func (a *Agent) join(ctx context.Context, token pki.Token) (*pki.Pair, error) {
 		id.ClusterID != res.Msg.GetClusterId() {
 		return nil, errors.New("the server's answer: the certificate is not this node's, or not of the cluster that the token names")
 	}
+	if err := pair.InForce(a.cfg.Now()); err != nil {
+		return nil, err
+	}
 	a.cfg.Log.Info("joined", "cluster", id.ClusterID, "node", id.NodeID, "name", id.Name)
 	return pair, nil
 }
@@ -157,6 +160,9 @@ func (a *Agent) renew(ctx context.Context, client agentv1connect.AgentServiceCli
 	have.Name = got.Name // an operator may have renamed the node
 	if got != have {
 		return fmt.Errorf("renew certificate: the server answered with that of %s", got)
+	}
+	if err := pair.InForce(a.cfg.Now()); err != nil {
+		return fmt.Errorf("renew certificate: %w; the one in use is kept", err)
 	}
 	if err := pair.Save(filepath.Join(a.cfg.DataDir, CertificateFile)); err != nil {
 		return fmt.Errorf("renew certificate: %w", err)

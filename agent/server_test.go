@@ -42,6 +42,7 @@ type server struct {
 	joins   []*agentv1.JoinRequest
 	joinErr error
 	renewed int
+	ahead   time.Duration // of the clock by which certificates are issued
 	cluster string        // that the welcome names
 	beat    time.Duration // that the welcome names
 	mute    bool          // heartbeats are not answered
@@ -127,8 +128,11 @@ func (s *server) get() (cluster string, beat time.Duration, mute bool) {
 }
 
 func (s *server) sign(name string, csr []byte) (*connect.Error, []byte) {
+	s.mu.Lock()
+	ahead := s.ahead
+	s.mu.Unlock()
 	request := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})
-	certificate, err := s.authority.Sign(time.Now(), pki.Identity{Role: pki.RoleNode, Name: name, NodeID: nodeID}, request)
+	certificate, err := s.authority.Sign(time.Now().Add(ahead), pki.Identity{Role: pki.RoleNode, Name: name, NodeID: nodeID}, request)
 	if err != nil {
 		return connect.NewError(connect.CodeInvalidArgument, err), nil
 	}

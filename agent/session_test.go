@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/setpointd/setpoint/agent/driver"
 	"github.com/setpointd/setpoint/agent/driver/process"
 	"github.com/setpointd/setpoint/agent/state"
+	"github.com/setpointd/setpoint/core/pki"
 	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -550,5 +552,55 @@ func TestProcesses(t *testing.T) {
 			t.Fatalf("left: %v, %v", list, err)
 		}
 		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// An agent does not join with a certificate that is not valid, and says by which times.
+func TestJoinWithAClockThatIsWrong(t *testing.T) {
+	s := newServer(t)
+	s.set(func(s *server) { s.ahead = -200 * 24 * time.Hour })
+	cfg := config(t, s, t.TempDir())
+	cfg.Log = hclog.NewNullLogger()
+	a, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = a.Run(t.Context())
+	valid, now := time.Now().Add(-110*24*time.Hour).UTC().Format("2006-01-02"), time.Now().UTC().Format("2006-01-02")
+	if err == nil || !strings.Contains(err.Error(), " to "+valid) || !strings.Contains(err.Error(), "the clock here shows "+now) {
+		t.Errorf("it says: %v", err)
+	}
+}
+
+// What an authority signs while its clock is ahead replaces what was there, and serves by the right clock as well.
+func TestRenewFromAServerWhoseClockIsAhead(t *testing.T) {
+	s := newServer(t)
+	cfg := config(t, s, t.TempDir())
+	a := launch(t, cfg)
+	s.session()
+	if err := a.end(); err != nil {
+		t.Fatal(err)
+	}
+	s.set(func(s *server) { s.ahead = 200 * 24 * time.Hour })
+	due := time.Now().Add(61 * 24 * time.Hour)
+	cfg.Now = func() time.Time { return due }
+	a = launch(t, cfg)
+	s.session()
+	path := filepath.Join(cfg.DataDir, CertificateFile)
+	for end := time.Now().Add(deadline); ; {
+		pair, err := pki.LoadPair(path)
+		if err == nil && pair.Certificate().NotAfter.After(time.Now().Add(200*24*time.Hour)) {
+			if err := pair.InForce(time.Now()); err != nil {
+				t.Error(err)
+			}
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the certificate was not replaced: %v", err)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	if err := a.end(); err != nil {
+		t.Fatal(err)
 	}
 }

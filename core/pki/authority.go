@@ -19,7 +19,8 @@ import (
 	"time"
 )
 
-// Validity of what is issued. Certificates begin an hour before they are issued, so that a clock that is a little behind accepts them.
+// Validity of what is issued. The authority begins an hour before it is made, so that a clock that is a little behind accepts it, and every certificate begins
+// with the authority: one that is issued while a clock is ahead serves when that is put right.
 const (
 	Validity   = 90 * 24 * time.Hour
 	CAValidity = 10 * 365 * 24 * time.Hour
@@ -145,10 +146,13 @@ func (a *Authority) sign(now time.Time, id Identity, public crypto.PublicKey, ho
 		SerialNumber: serial(),
 		Subject:      pkix.Name{CommonName: id.Name, Organization: []string{"Setpoint"}, OrganizationalUnit: []string{string(id.Role)}},
 		URIs:         []*url.URL{id.uri()},
-		NotBefore:    now.Add(-Backdate),
+		NotBefore:    a.cert.NotBefore,
 		NotAfter:     now.Add(Validity),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if early := now.Add(-Backdate); early.Before(template.NotBefore) {
+		template.NotBefore = early
 	}
 	if template.NotAfter.After(a.cert.NotAfter) {
 		template.NotAfter = a.cert.NotAfter

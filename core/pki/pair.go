@@ -69,13 +69,26 @@ func (p *Pair) Authority() *x509.Certificate { return p.ca }
 // CertificatePEM returns the holder's and the authority's certificate in PEM.
 func (p *Pair) CertificatePEM() []byte { return bytes.Clone(p.certPEM) }
 
-// RenewAt returns when the certificate should be renewed: at two thirds of its validity, which leaves 30 days of 90 to do it in.
+// RenewAt returns when the certificate should be renewed: a third of what it was issued for before its end, which leaves 30 days of 90 to do it in. One that
+// ends with its authority is never due: there is no later end.
 func (p *Pair) RenewAt() time.Time {
-	return p.leaf.NotBefore.Add(p.leaf.NotAfter.Sub(p.leaf.NotBefore) * 2 / 3)
+	if !p.leaf.NotAfter.Before(p.ca.NotAfter) {
+		return p.leaf.NotAfter
+	}
+	return p.leaf.NotAfter.Add(-Validity / 3)
 }
 
 // Expired reports whether the certificate's time has ended.
 func (p *Pair) Expired(now time.Time) bool { return now.After(p.leaf.NotAfter) }
+
+// InForce returns an error with both times if the certificate is not valid at a time: then the clock of who asks or of who issued it is wrong.
+func (p *Pair) InForce(now time.Time) error {
+	if now.Before(p.leaf.NotBefore) || now.After(p.leaf.NotAfter) {
+		return fmt.Errorf("the certificate is valid from %s to %s, and the clock here shows %s: it or the server's is wrong",
+			p.leaf.NotBefore.UTC().Format(time.RFC3339), p.leaf.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
 
 // NewRequest makes an ECDSA P-256 key and a signing request for it, both in PEM. The key never leaves the machine that calls this.
 func NewRequest() (request, key []byte, err error) {

@@ -77,9 +77,17 @@ func TestIssuedCertificate(t *testing.T) {
 	if want := now.Add(90 * 24 * time.Hour); !cert.NotAfter.Equal(want) {
 		t.Errorf("not after %s, want %s", cert.NotAfter, want)
 	}
-	// Two thirds of 90 days and one hour, counted from an hour ago.
-	if want := now.Add(60*24*time.Hour - 20*time.Minute); !pair.RenewAt().Equal(want) {
+	// 30 of 90 days before the end.
+	if want := now.Add(60 * 24 * time.Hour); !pair.RenewAt().Equal(want) {
 		t.Errorf("renew at %s, want %s", pair.RenewAt(), want)
+	}
+	late := issue(t, a, now.Add(2*365*24*time.Hour), testNode) // by a clock that is ahead
+	if err := late.InForce(now); err != nil {
+		t.Error(err)
+	}
+	last := issue(t, a, now.Add(CAValidity-time.Hour), testNode)
+	if !last.RenewAt().Equal(last.Certificate().NotAfter) {
+		t.Errorf("what ends with its authority is to be renewed at %s", last.RenewAt())
 	}
 	if !slices.Equal(cert.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}) {
 		t.Errorf("a node's certificate serves for %v", cert.ExtKeyUsage)

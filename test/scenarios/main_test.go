@@ -70,6 +70,27 @@ func start(t *testing.T, opts bench.Options) *bench.Cluster {
 	return bench.Start(t, binaries(t), opts)
 }
 
+// buildClocked builds the program whose clock can be shifted, once for all tests, beside the others.
+var buildClocked = sync.OnceValues(func() (string, error) {
+	if _, err := build(); err != nil {
+		return "", err
+	}
+	return bench.BuildClocked(builtIn)
+})
+
+// clocked is the program whose clock can be shifted.
+func clocked(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes a while")
+	}
+	program, err := buildClocked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
 func binaries(t *testing.T) bench.Binaries {
 	t.Helper()
 	b, err := build()

@@ -205,6 +205,32 @@ func (s *Sampler) list(ctx context.Context, job string) (tasks []*apiv1.Task, re
 	}
 }
 
+// Ready counts the nodes that the server says are ready. Unlike commands, it asks over a connection that there is already.
+func (c *Cluster) Ready() int {
+	c.t.Helper()
+	res, err := c.Sampler.client.ListNodes(context.Background(), connect.NewRequest(&apiv1.ListNodesRequest{PageSize: 1000}))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ready := 0
+	for _, n := range res.Msg.GetNodes() {
+		if n.GetState() == "ready" {
+			ready++
+		}
+	}
+	return ready
+}
+
+// StallsNow returns a job's stalls, over a connection that there is already.
+func (c *Cluster) StallsNow(job string) []*apiv1.Stall {
+	c.t.Helper()
+	res, err := c.Sampler.client.ListStalls(context.Background(), connect.NewRequest(&apiv1.ListStallsRequest{Job: job}))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return res.Msg.GetStalls()
+}
+
 // Listed returns all tasks of a job that are known, dead ones too, and how long the server took to list them.
 func (c *Cluster) Listed(job string) ([]*apiv1.Task, time.Duration) {
 	c.t.Helper()

@@ -2,8 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -11,11 +14,12 @@ import (
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/datadir"
 	"github.com/setpointd/setpoint/core/config"
+	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/core/pki"
 )
 
-// renewEvery is how often it is looked whether a certificate is due.
-const renewEvery = time.Hour
+// renewEvery is how often it is looked whether a certificate is due. It is short for those that were issued by a clock that was wrong and has been put right.
+const renewEvery = 10 * time.Second
 
 // certificates are those that the server needs: its own, and the administrator's for commands on this machine.
 type certificates struct {
@@ -26,9 +30,16 @@ type certificates struct {
 	holder    *pki.Holder
 }
 
-// newCertificates loads the cluster's authority, or makes it, and issues what is missing or due.
-func newCertificates(dir datadir.Dir, cfg *config.Config, clusterID string) (*certificates, error) {
-	authority, err := pki.LoadOrCreateAuthority(dir.Authority(), clusterID, time.Now())
+// newCertificates loads the cluster's authority, or makes it, and issues what is missing or due. Of a cluster that has done something already the authority is
+// not made anew by the way, since none of its agents would know it: then the error is a *pki.FileError, unless somebody made an empty directory for it.
+func newCertificates(dir datadir.Dir, cfg *config.Config, state *engine.State) (*certificates, error) {
+	if _, err := os.Stat(dir.Authority()); errors.Is(err, fs.ErrNotExist) && state.Revision > 0 {
+		return nil, &pki.FileError{
+			Op: "load authority", Path: dir.Authority(), Err: fmt.Errorf("it is gone, and the state of cluster %s is there", state.ClusterID),
+			Hint: "restore it from a backup; or, for a new authority, make an empty directory of that name: then each agent and each person has to join again",
+		}
+	}
+	authority, err := pki.LoadOrCreateAuthority(dir.Authority(), state.ClusterID, time.Now())
 	if err != nil {
 		return nil, err
 	}

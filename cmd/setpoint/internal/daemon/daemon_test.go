@@ -206,6 +206,44 @@ func TestNewStoreOfAnOldAuthority(t *testing.T) {
 	}
 }
 
+// TestLostAuthority has the authority lost: it is not made anew unless somebody says so.
+func TestLostAuthority(t *testing.T) {
+	cfg := testConfig(t)
+	s, err := open(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := s.View().ClusterID
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	if _, err := s.engine.Do(t.Context(), "test", engine.JoinNode{ID: "n1", Name: "n1"}); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if err := errors.Join(<-ended, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	authority := datadir.Dir(cfg.DataDir).Authority()
+	if err := os.RemoveAll(authority); err != nil {
+		t.Fatal(err)
+	}
+	var problem *pki.FileError
+	if _, err := open(t, cfg); !errors.As(err, &problem) || problem.Path != authority || !strings.Contains(err.Error(), "restore it from a backup") {
+		t.Fatalf("without its authority the server says %v", err)
+	}
+	if err := os.Mkdir(authority, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = open(t, cfg); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := s.View().ClusterID; got != id {
+		t.Errorf("cluster %q, was %q", got, id)
+	}
+}
+
 func TestCommitWaitsForSpace(t *testing.T) {
 	faults := 0
 	backend := memory(t, mem.Options{FailCommit: func(uint64) mem.Fault {

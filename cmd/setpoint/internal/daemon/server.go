@@ -79,7 +79,7 @@ func Open(ctx context.Context, opts Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.certs, err = newCertificates(s.dir, opts.Config, state.ClusterID); err != nil {
+	if s.certs, err = newCertificates(s.dir, opts.Config, state); err != nil {
 		return nil, err
 	}
 	if s.tokens, err = openTokens(s.dir, s.certs.authority.Fingerprint()); err != nil {
