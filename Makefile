@@ -79,6 +79,14 @@ mutants: ## Make faults in a copy of the core, one by one; the simulator has to 
 bench: $(BIN)/benchstat ## Run the benchmarks that docs/BENCHMARKS.md holds, and write it (15 minutes; leave the machine alone meanwhile)
 	tools/benchmarks.sh $(BIN)/benchstat
 
+.PHONY: bench-check
+bench-check: ## Fail if counts, allocations, growth or relative processor time are worse by 15 % than test/turn/baseline.json (5 minutes)
+	tools/benchcheck.sh check
+
+.PHONY: bench-baseline
+bench-baseline: ## Write test/turn/baseline.json, on a machine that does nothing else
+	tools/benchcheck.sh save
+
 .PHONY: bench-some
 bench-some: $(BIN)/benchstat ## Run benchmarks (BENCH, BENCH_PACKAGES, BENCH_COUNT) and summarize them
 	@mkdir -p bin

@@ -9,12 +9,22 @@ dir=$(mktemp -d)
 raw=$dir/figures
 trap 'rm -rf "$dir"' EXIT
 
-run() { # PACKAGE PATTERN
+run() { # PACKAGE PATTERN [TIMES [COUNT]]
 	echo "== $1 $2" >&2
-	go test -run '^$' -bench "$2" -benchtime "${3:-1s}" -count "$count" "$1" | tee -a "$raw" >&2
+	go test -run '^$' -bench "$2" -benchtime "${3:-1s}" -count "${4:-$count}" -timeout 60m "$1" | tee -a "$raw" >&2
 }
 
-run ./test/turn 'BenchmarkPlace' 3x
+run ./test/turn 'BenchmarkReference' 100x
+run ./test/turn 'BenchmarkPlace/nodes=10*$' 3x
+run ./test/turn 'BenchmarkPlace/nodes=10000$' 1x
+# Worlds of 1,000,000 tasks take a while to make: these run once in each size.
+run ./test/turn 'BenchmarkArrive' 200x 1
+run ./test/turn 'BenchmarkDown' 5x 1
+run ./test/turn 'BenchmarkLabel' 200x 1
+run ./test/turn 'BenchmarkStalled' 40x 1
+run ./test/turn 'BenchmarkRolling' 1x 1
+run ./test/turn 'BenchmarkReports' 20x 1
+run ./test/turn 'BenchmarkStart' 2x 1
 run ./test/turn 'BenchmarkTrace' 1x
 run ./core/place 'BenchmarkPlace'
 run ./core/store/bolt 'BenchmarkCommit'
@@ -38,9 +48,22 @@ it (\`whole\`), or in thousandths, where a share may lie on two (\`shares\`). \`
 **place** is the decision alone, in memory. **bolt** is one commit of that many random changes among 200,000
 records, folding included.
 
+The others play with a cluster that has run for a while, at a hundredth, a tenth and the whole of 10,000 nodes and 1,000,000 tasks, its plugins processes and
+bbolt committing. \`cpu\` is processor time of the engine's thread. **Arrive**: one more task, from the command to its durable placement. **Down**: a node with 500
+tasks, from its being down to a durable placement for each. **Label**: one label of one node, with as many classes as said. **Stalled**: changes of nodes that are
+of no use to any of the tasks that wait. **Rolling**: a rolling update of a global job, one node at a time; a step is one node. **Reports**: one change of a task's
+state, reported by itself. **Start**: from opening the store to the end of the first decision; \`heap\` is what is held in memory then. **Reference** is work that
+has nothing to do with Setpoint, for comparison.
+
 \`\`\`
 TXT
 	(cd "$dir" && "$benchstat" figures)
+	echo '```'
+	echo
+	echo 'How figures grow with size, the last number in a name: 0 is not at all, 1 is in proportion; none is to be above 1.1.'
+	echo
+	echo '```'
+	go run ./test/internal/figures growth "$raw"
 	echo '```'
 } >docs/BENCHMARKS.md
 echo "wrote docs/BENCHMARKS.md" >&2

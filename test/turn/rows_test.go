@@ -2,6 +2,8 @@ package turn
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -145,12 +147,14 @@ func BenchmarkStalled(b *testing.B) {
 		b.Run(fmt.Sprintf("nodes=%d/stalled=%d", w.nodes, w.classes), func(b *testing.B) {
 			x := newBench(b, w.nodes)
 			x.until(b, func() bool { return len(x.in.ch) == 0 && pluginsReady(x) })
+			var ops []engine.Op
 			for j := range w.classes {
 				spec := w.spec(j)
 				spec.Count = 1
 				spec.Plugins[0].JSON = fmt.Sprintf(`{"constraints":["node.labels.gpu == g%d"]}`, j)
-				x.do(b, engine.RunJob{Spec: spec})
+				ops = append(ops, engine.RunJob{Spec: spec})
 			}
+			x.do(b, ops...)
 			x.until(b, func() bool {
 				_, _, _, stalls := x.eng.View().Counts()
 				return stalls >= w.classes
@@ -280,4 +284,44 @@ func heapInUse() float64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
+}
+
+// BenchmarkReference is work that has nothing to do with Setpoint: what a figure of the same run is compared with where machines differ. For the disk it is a
+// write and fsync of as many bytes as a turn of about 100 records takes.
+func BenchmarkReference(b *testing.B) {
+	file, err := os.Create(filepath.Join(b.TempDir(), "plain"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	block := make([]byte, 32<<10)
+	words := make(map[string]int, 4096)
+	keys := make([]string, 4096)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("job%04d/%d/1", i%100, i)
+	}
+	var used, disk time.Duration
+	n := 0
+	for b.Loop() {
+		n++
+		runtime.LockOSThread()
+		c0 := cpu()
+		for range 16 {
+			for _, k := range keys {
+				words[k]++
+			}
+		}
+		used += cpu() - c0
+		runtime.UnlockOSThread()
+		t0 := time.Now()
+		if _, err := file.Write(block); err != nil {
+			b.Fatal(err)
+		}
+		if err := file.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		disk += time.Since(t0)
+	}
+	b.ReportMetric(float64(used.Microseconds())/float64(n), "cpu-µs/op")
+	b.ReportMetric(float64(disk.Microseconds())/1000/float64(n), "fsync-ms/op")
 }
