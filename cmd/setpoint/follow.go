@@ -206,12 +206,13 @@ func lastUp(j *apiv1.Job) time.Time {
 }
 
 // follow shows how far a job has come until it is as was asked for, and returns it as it is then. What went wrong is written.
-func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, limit time.Duration, judge judgement) (*apiv1.Job, error) {
+func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, allowed term, judge judgement) (*apiv1.Job, error) {
 	version, outcome, why := j.GetVersion(), pending, ""
+	runs := false
 	progress := a.progress()
 	empty := 0
 	var steady steadiness
-	err := a.wait(ctx, limit, func(ctx context.Context) (bool, error) {
+	err := a.wait(ctx, allowed.left(), func(ctx context.Context) (bool, error) {
 		got, err := ask(ctx, s, s.GetJob, &apiv1.GetJobRequest{Job: j.GetName()})
 		if err != nil {
 			if client.IsNotFound(err) {
@@ -226,7 +227,7 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, limit time.Du
 			empty++
 			return empty > 5, nil
 		}
-		if !steady.enough(j, outcome, time.Now()) {
+		if runs = outcome == done; !steady.enough(j, outcome, time.Now()) {
 			outcome = pending
 		}
 		if outcome == pending {
@@ -236,8 +237,9 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, limit time.Du
 	})
 	progress.End()
 	switch {
+	case errors.Is(err, errTimeout) && runs && !steady.fell: // it came to run in time, if only just
 	case errors.Is(err, errTimeout):
-		a.writeOverdue(ctx, s, j, limit)
+		a.writeOverdue(ctx, s, j, allowed.limit)
 		return j, errShown(exitStalled)
 	case err != nil:
 		return j, err
@@ -254,12 +256,21 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, limit time.Du
 	return j, nil
 }
 
+// term is how long is waited for several jobs together.
+type term struct {
+	limit time.Duration
+	end   time.Time
+}
+
+// left is what is left of it, at least enough for a look.
+func (t term) left() time.Duration { return max(time.Until(t.end), interval) }
+
 // followAll follows several jobs one after another within one limit, and prints them with JSON. The exit code is the highest.
 func (a *app) followAll(ctx context.Context, s *server, changes []*apiv1.JobResponse, limit time.Duration, judge judgement) error {
-	end := time.Now().Add(limit)
+	allowed := term{limit: limit, end: time.Now().Add(limit)}
 	var worst errShown
 	for _, res := range changes {
-		j, err := a.follow(ctx, s, res.GetJob(), max(time.Until(end), time.Millisecond), judge)
+		j, err := a.follow(ctx, s, res.GetJob(), allowed, judge)
 		var shown errShown
 		switch {
 		case errors.As(err, &shown):

@@ -20,7 +20,11 @@ func TestHeldText(t *testing.T) {
 	j := &apiv1.Job{
 		Counts: &apiv1.JobCounts{Held: 4},
 		Slots: []*apiv1.Slot{
-			{Key: "a"}, {Key: "b", Held: "node_paused"}, {Key: "c", Held: "node_down"}, {Key: "d", Held: "node_paused"}, {Key: "e", Held: "plugin_error"},
+			{Key: "a"},
+			{Key: "b", Held: "node_paused"},
+			{Key: "c", Held: "node_down"},
+			{Key: "d", Held: "node_paused"},
+			{Key: "e", Held: "plugin_error"},
 			{Key: "f", Held: "node_down", Unwanted: true},
 		},
 	}

@@ -210,7 +210,7 @@ func (d *decision) retry(s *slot, last *task) {
 	r := &d.spec.Restart
 	ended := last.Observed
 	if !d.attemptLeft(s) {
-		d.sayUsedUp(s)
+		d.sayUsedUp(s, last)
 		return
 	}
 	due := r.Backoff(s.Backoff) - d.now.Sub(ended.At)
@@ -261,7 +261,7 @@ func (d *decision) attemptLeft(s *slot) bool {
 	return d.spec.Restart.Attempts == 0 || len(s.Restarts) < d.spec.Restart.Attempts
 }
 
-func (d *decision) sayUsedUp(s *slot) {
+func (d *decision) sayUsedUp(s *slot, last *task) {
 	r := &d.spec.Restart
 	clears := "a new version of the job, or job restart"
 	within := ""
@@ -272,7 +272,8 @@ func (d *decision) sayUsedUp(s *slot) {
 		within = fmt.Sprintf(" in %s", r.Window)
 	}
 	d.stallSlot(s.ID(), cluster.Stall{
-		Code: cluster.CodeRestartBudgetUsed, Message: fmt.Sprintf("restart budget used, %d%s", len(s.Restarts), within), Clears: clears,
+		Code: cluster.CodeRestartBudgetUsed, Clears: clears,
+		Message: fmt.Sprintf("restart budget used, %d%s; task %s %s%s", len(s.Restarts), within, last.ID, last.Observed.State, because(last.Observed.Err)),
 	})
 }
 

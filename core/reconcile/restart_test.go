@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -128,7 +129,7 @@ func TestAttemptsInAWindow(t *testing.T) {
 	s.observe("1", cluster.Failed)
 	s.decide()
 	s.wantStall("1", cluster.CodeRestartBudgetUsed)
-	if got := s.message("1", cluster.CodeRestartBudgetUsed); got != "restart budget used, 3 in 1m0s" {
+	if got := s.message("1", cluster.CodeRestartBudgetUsed); !strings.HasPrefix(got, "restart budget used, 3 in 1m0s; task j/1/") || !strings.HasSuffix(got, " failed (exit code 1)") {
 		t.Errorf("says %q", got)
 	}
 	left := time.Minute - s.now.Sub(first)
