@@ -13,6 +13,21 @@ const (
 	LastPort  uint16 = 32000
 )
 
+const portCount = int(LastPort-FirstPort) + 1
+
+// firstPort returns where among these ports a node's are looked for first, going on from the first one after the last. Nodes begin at ports of their own, so
+// that those which share a machine, as in a first look, seldom get the same.
+func firstPort(n *cluster.Node) int {
+	h := uint32(2166136261) // FNV-1a
+	for _, c := range []byte(n.ID) {
+		h = (h ^ uint32(c)) * 16777619
+	}
+	return int(h % uint32(portCount))
+}
+
+// portAt returns the port at a place in the order that begins at first.
+func portAt(first, place int) uint16 { return FirstPort + uint16((first+place)%portCount) }
+
 // Node is how one node stands for placing. Tasks that are not dead count, wherever they are on their way.
 type Node struct {
 	Node    *cluster.Node

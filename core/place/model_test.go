@@ -301,7 +301,8 @@ func (m *model) task(g *Group, t *cluster.Task, out *Result) bool {
 	}
 	for _, port := range g.Reserve.Ports {
 		number := port.Static
-		for free := FirstPort; number == 0; free++ {
+		for at := 0; number == 0; at++ {
+			free := portAt(firstPort(n.Node.Node), at)
 			if _, taken := n.ports[free]; !taken && !used[free] {
 				number, used[free] = free, true
 			}

@@ -30,7 +30,8 @@ type state struct {
 	jobs     []jobCount
 	ports    []portUse // taken beyond base, ascending
 	freed    []uint16  // taken in base and free here
-	next     uint16    // no port from FirstPort up to this one is free
+	first    int       // where the node's ports begin, as of firstPort
+	next     int       // in the order that begins there, no port before this one is free
 	claimed  []int     // numbers of the claims that hold room here
 }
 
@@ -97,7 +98,7 @@ func (v *view) at(i int) *state {
 // fill sets st to node i with the room taken off that claims hold there.
 func (v *view) fill(i int, st *state) {
 	b := v.c.Nodes[i]
-	*st = state{base: b, known: true, cpu: b.Free.MilliCPU, mem: b.Free.Memory, tasks: int32(b.Tasks), next: FirstPort, jobs: st.jobs[:0], ports: st.ports[:0]}
+	*st = state{base: b, known: true, cpu: b.Free.MilliCPU, mem: b.Free.Memory, tasks: int32(b.Tasks), first: firstPort(b.Node), jobs: st.jobs[:0], ports: st.ports[:0]}
 	st.reload()
 	for _, k := range v.claims[i] {
 		v.claim(k, st)
@@ -253,12 +254,12 @@ func (st *state) fits(n *need, count int) bool {
 
 // dynamicFree reports whether there are as many free ports as n needs of any number, beside those that it names.
 func (st *state) dynamicFree(n *need) bool {
-	const all = int(LastPort-FirstPort) + 1
-	if len(st.base.Ports)+len(st.ports)+len(n.statics)+n.dynamic <= all {
+	if len(st.base.Ports)+len(st.ports)+len(n.statics)+n.dynamic <= portCount {
 		return true
 	}
 	left := n.dynamic
-	for p := st.next; p <= LastPort && left > 0; p++ {
+	for at := st.next; at < portCount && left > 0; at++ {
+		p := portAt(st.first, at)
 		if _, taken := st.holder(p); !taken && !slices.Contains(n.statics, p) {
 			left--
 		}
@@ -266,14 +267,14 @@ func (st *state) dynamicFree(n *need) bool {
 	return left == 0
 }
 
-// grant picks the ports that n gets, into out: those that it names, and for the others the lowest that are free. The need must fit.
+// grant picks the ports that n gets, into out: those that it names, and for the others the first that are free. The need must fit.
 func (st *state) grant(n *need, out []cluster.PortGrant) {
-	p := st.next
+	at := st.next
 	for k, port := range n.g.Reserve.Ports {
 		out[k] = cluster.PortGrant{Name: port.Name, Number: port.Static}
 		for port.Static == 0 {
-			number := p
-			p++
+			number := portAt(st.first, at)
+			at++
 			if _, taken := st.holder(number); !taken && !slices.Contains(n.statics, number) {
 				out[k].Number = number
 				break
@@ -294,8 +295,8 @@ func (st *state) take(u Use, job int32, holder cluster.TaskID) {
 		st.ports = slices.Insert(st.ports, at, portUse{p.Number, holder})
 	}
 	if len(u.Ports) > 0 {
-		for st.next <= LastPort {
-			if _, taken := st.holder(st.next); !taken {
+		for st.next < portCount {
+			if _, taken := st.holder(portAt(st.first, st.next)); !taken {
 				break
 			}
 			st.next++
@@ -317,7 +318,7 @@ func (st *state) give(u Use, job int32) {
 			st.freed = append(st.freed, p.Number)
 		}
 	}
-	st.next = FirstPort
+	st.next = 0
 }
 
 func (st *state) change(r cluster.Resources, sign int64) {
