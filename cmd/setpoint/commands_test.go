@@ -160,6 +160,9 @@ func TestJobRun(t *testing.T) {
 				return &apiv1.JobResponse{Job: webJob("starting", tt.version, 0), Changed: true}, nil
 			}
 			f.job = frames(tt.frames...)
+			if len(tt.frames) > 0 {
+				f.wait(tt.frames[len(tt.frames)-1].GetStalls()...)
+			}
 			f.tasks = func(*apiv1.ListTasksRequest) *apiv1.ListTasksResponse {
 				return &apiv1.ListTasksResponse{Tasks: []*apiv1.Task{
 					{Id: "web/1/4", Job: "web", Phase: "failed", Observed: &apiv1.Observed{State: "failed", Err: "exit status 1"}},
@@ -473,6 +476,7 @@ func TestDrainThatWaits(t *testing.T) {
 	j := webJob("running", 1, 3)
 	j.Stalls = []*apiv1.Stall{{Subject: &apiv1.Subject{Kind: "slot", Id: "web/1"}, Code: "waiting_for_budget", Source: "core", Message: "1 of 1 not up"}}
 	f.job = frames(j)
+	f.wait(j.GetStalls()...)
 	f.run(t, "node", "drain", "n1", "--wait", "300ms").expect(t, exitStalled, nil,
 		[]string{"n1 is not empty after 300ms: draining (1 left)", "web/1/4", "web/1 stalled", "waiting_for_budget", "1 of 1 not up", "The drain goes on"})
 }

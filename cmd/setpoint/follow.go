@@ -28,7 +28,7 @@ const (
 // judgement tells whether a job is as was asked for with its given version; for failed and replaced also why.
 type judgement func(j *apiv1.Job, version uint64) (v verdict, why string)
 
-// pausedByOperator is what the update of a job says that somebody paused; it is then not a failure.
+// pausedByOperator begins what the update of a job says that somebody paused; it is then not a failure.
 const pausedByOperator = "paused by an operator"
 
 // running wants every slot to run the version, and the update to it to be over.
@@ -42,7 +42,7 @@ func running(j *apiv1.Job, version uint64) (verdict, string) {
 		case string(cluster.Updating):
 			return pending, ""
 		case string(cluster.UpdatePaused):
-			if u.GetMessage() != pausedByOperator {
+			if !strings.HasPrefix(u.GetMessage(), pausedByOperator) {
 				return pausedUpdate(u)
 			}
 			return pending, ""
@@ -375,7 +375,9 @@ func (a *app) writeFailed(ctx context.Context, s *server, j *apiv1.Job, why stri
 	style := a.style(a.errOut)
 	fmt.Fprintln(a.errOut, style.Red("Failed: ")+j.GetName()+": "+why)
 	if all, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: j.GetName(), All: true}); err == nil {
-		a.writeTasks(a.errOut, style, badTasks(all))
+		if bad := badTasks(all); len(bad) > 0 {
+			a.writeTasks(a.errOut, style, bad)
+		}
 	}
 	writeStalls(a.errOut, style, time.Now(), stallsOf(ctx, s, j))
 	fmt.Fprintf(a.errOut, "`setpoint task logs ID` shows what a task printed, `setpoint job inspect %s` how the job is.\n", j.GetName())
@@ -383,7 +385,7 @@ func (a *app) writeFailed(ctx context.Context, s *server, j *apiv1.Job, why stri
 
 // stallsOf returns what a job waits for with amounts and nodes, or as it stands at the job if that cannot be had.
 func stallsOf(ctx context.Context, s *server, j *apiv1.Job) []*apiv1.Stall {
-	if stalls, err := listStalls(ctx, s, &apiv1.ListStallsRequest{Job: j.GetName()}); err == nil && len(stalls) > 0 {
+	if stalls, err := listStalls(ctx, s, &apiv1.ListStallsRequest{Job: j.GetName()}); err == nil {
 		return stalls
 	}
 	return j.GetStalls()

@@ -22,7 +22,7 @@ func (a *app) jobCommand() *cobra.Command {
 		a.orTry(a.jobStop(), tryStop(nil)), a.orTry(a.jobKill(), tryStop(durationpb.New(0))), a.orTry(a.jobStart(), tryStart),
 		a.orTry(a.jobRestart(), tryRestart), a.orTry(a.jobScale(), tryScale), a.orTry(a.jobRollback(), tryRollback),
 		a.orTry(a.jobRebalance(), tryRebalance), a.jobUpdate("pause", "Pause a job's update: no further slot moves"),
-		a.jobUpdate("resume", "Go on with a paused update"),
+		a.jobUpdate("resume", "Go on with an update that is paused or was cancelled"),
 		a.jobUpdate("cancel", "End a job's update or rebalance: slots keep the version that they have, tasks stay where they are"),
 		a.orTry(a.jobRemove(), tryRemove))
 }
@@ -49,12 +49,21 @@ func (a *app) jobList() *cobra.Command {
 					if n := len(j.GetStalls()); n > 0 {
 						stalls = style.Red(fmt.Sprint(n))
 					}
-					table.Row(j.GetName(), j.GetType(), jobState(style, j.GetState()), upOf(j), fmt.Sprint(j.GetVersion()), stalls, ago(now, j.GetChanged()))
+					table.Row(j.GetName(), j.GetType(), jobState(style, j.GetState()), upOf(j), versionOf(j), stalls, ago(now, j.GetChanged()))
 				}
 				table.Write(w, style)
 			})
 		},
 	}
+}
+
+// versionOf is a job's newest version, and how many slots do not have it although no update moves them.
+func versionOf(j *apiv1.Job) string {
+	text := fmt.Sprint(j.GetVersion())
+	if n := j.GetCounts().GetStale(); n > 0 && j.GetState() != "updating" {
+		text += fmt.Sprintf(" (%d not updated)", n)
+	}
+	return text
 }
 
 // asWanted returns how many slots are up, or ended well.
@@ -134,7 +143,7 @@ func writeJob(w io.Writer, style console.Style, now time.Time, j *apiv1.Job) {
 		table := console.NewTable("SLOT", "VERSION", "STATE", "FOR", "RESTARTS", "TASK")
 		for _, s := range j.GetSlots() {
 			state, since := slotState(style, s)
-			table.Row(s.GetKey(), fmt.Sprint(s.GetVersion()), state, console.Since(now, since), restartsOf(s), s.GetTask())
+			table.Row(s.GetKey(), slotVersion(j, s), state, console.Since(now, since), restartsOf(s), s.GetTask())
 		}
 		table.Write(w, style)
 	}
@@ -147,6 +156,18 @@ func writeJob(w io.Writer, style console.Style, now time.Time, j *apiv1.Job) {
 		table.Write(w, style)
 	}
 	writeStalls(w, style, now, j.GetStalls())
+}
+
+// slotVersion says which version a slot is to run, and which one it runs if that has another content.
+func slotVersion(j *apiv1.Job, s *apiv1.Slot) string {
+	text, content := fmt.Sprint(s.GetVersion()), map[uint64]uint64{}
+	for _, v := range j.GetVersions() {
+		content[v.GetVersion()] = v.GetSpecVersion()
+	}
+	if s.GetRuns() != 0 && content[s.GetRuns()] != content[s.GetVersion()] {
+		text += fmt.Sprintf(", runs %d", s.GetRuns())
+	}
+	return text
 }
 
 func slotState(style console.Style, s *apiv1.Slot) (string, time.Time) {
@@ -166,11 +187,15 @@ func slotState(style console.Style, s *apiv1.Slot) (string, time.Time) {
 }
 
 func updateText(u *apiv1.Update) string {
-	text := fmt.Sprintf("%s, version %d to %d, %d of %d moved", strings.ReplaceAll(u.GetState(), "_", " "), u.GetFrom(), u.GetTo(), u.GetMoved(), u.GetTotal())
+	state := strings.ReplaceAll(u.GetState(), "_", " ")
+	text := fmt.Sprintf("%s, version %d to %d, %d of %d moved", state, u.GetFrom(), u.GetTo(), u.GetMoved(), u.GetTotal())
+	if u.GetTotal() == 0 {
+		text = fmt.Sprintf("%s, version %d to %d, nothing had to move", state, u.GetFrom(), u.GetTo())
+	}
 	if u.GetFailures() > 0 {
 		text += fmt.Sprintf(", %d failed", u.GetFailures())
 	}
-	if u.GetMessage() != "" {
+	if message := u.GetMessage(); message != "" && message != "completed" {
 		text += " (" + u.GetMessage() + ")"
 	}
 	return text

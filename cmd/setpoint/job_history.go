@@ -69,6 +69,9 @@ func (a *app) compareVersions(j *apiv1.Job, versions []uint64) error {
 	}
 	return a.print(c, func(w io.Writer, style console.Style) {
 		fmt.Fprintf(w, "%s: from version %d to version %d\n", style.Bold(c.Job), c.From, c.To)
+		if len(versions) == 1 {
+			writeVersion(w, j, to)
+		}
 		if len(c.Changes) == 0 {
 			fmt.Fprintln(w, "  they ask for the same")
 		}
@@ -89,6 +92,15 @@ func (a *app) compareVersions(j *apiv1.Job, versions []uint64) error {
 			}
 		}
 	})
+}
+
+// writeVersion writes who made a version, when and why.
+func writeVersion(w io.Writer, j *apiv1.Job, version uint64) {
+	for _, v := range j.GetVersions() {
+		if v.GetVersion() == version {
+			fmt.Fprintf(w, "  made %s by %s: %s\n", timeOf(v.GetCreated()).Local().Format(time.DateTime), authorOf(v.GetBy()), v.GetReason())
+		}
+	}
 }
 
 // versionBefore returns the newest kept version that is older than one; 0 if none is.
@@ -118,7 +130,7 @@ func writeJobHistory(w io.Writer, style console.Style, h *view.JobHistory) {
 			made = v.Created.Local().Format(time.DateTime)
 		}
 		lines := changeLines(v)
-		table.Row(strconv.FormatUint(v.Version, 10), made, authorOf(v.By), strconv.Itoa(v.Slots), v.Reason, lines[0])
+		table.Row(strconv.FormatUint(v.Version, 10), made, authorOf(v.By), strconv.Itoa(v.Slots), console.Shorten(v.Reason, reasonColumns), lines[0])
 		for _, line := range lines[1:] {
 			table.Row(" ", " ", " ", " ", " ", line)
 		}
@@ -159,8 +171,11 @@ func changeLines(v view.PastVersion) []string {
 	return out
 }
 
-// valueColumns is how much of a value a table shows.
-const valueColumns = 50
+// How much of a value and of a reason a table shows.
+const (
+	valueColumns  = 50
+	reasonColumns = 70
+)
 
 // valueLines returns a value line by line.
 func valueLines(path string, value json.RawMessage) []string {

@@ -63,7 +63,7 @@ func TestJobHistory(t *testing.T) {
 	}
 
 	f.run(t, "job", "history", "web", "3").expect(t, exitDone, []string{
-		"web: from version 2 to version 3\n", "  count\n    - 3\n    + 5\n", "  task.command[2]\n    - two\n    + 2 & more\n", "  task.env.NEW\n    + \"1\"\n",
+		"web: from version 2 to version 3\n  made 2026-03-01 10:00:00 by bob: larger\n", "  count\n    - 3\n    + 5\n", "  task.command[2]\n    - two\n    + 2 & more\n", "  task.env.NEW\n    + \"1\"\n",
 	}, nil)
 	f.run(t, "job", "history", "web", "2", "4").expect(t, exitDone, []string{"web: from version 2 to version 4\n", "they ask for the same"}, nil)
 	f.run(t, "job", "history", "web", "3", "2", "-o", "json").expect(t, exitDone, []string{`"from": 3`, `"to": 2`, `"path": "count"`, `"from": 5`, `"from": "1.5s"`}, nil)

@@ -96,6 +96,10 @@ func (a *app) printChanges(changes []*apiv1.JobResponse) error {
 		if res.GetChanged() {
 			word = "accepted"
 		}
+		if u := j.GetUpdate(); !res.GetChanged() && u.GetState() == "cancelled" && j.GetCounts().GetStale() > 0 {
+			fmt.Fprintf(a.out, "%s: version %d %s; its update was cancelled, and `setpoint job resume %s` goes on with it\n", j.GetName(), j.GetVersion(), word, j.GetName())
+			continue
+		}
 		if text := finished(res); text != "" {
 			fmt.Fprintf(a.out, "%s: version %d %s; %s\n", j.GetName(), j.GetVersion(), word, text)
 			continue

@@ -199,7 +199,7 @@ func jobChange(turn engine.Turn, job *cluster.Job) (kind, text string) {
 		return JobChanged, "was told to start"
 	case now.UpdateHold != before.Control.UpdateHold && now.UpdateHold:
 		return JobChanged, "update was paused"
-	case now.UpdateHold != before.Control.UpdateHold:
+	case now.Resumes != before.Control.Resumes, now.UpdateHold != before.Control.UpdateHold:
 		return JobChanged, "update was resumed"
 	case now.Rebalances != before.Control.Rebalances:
 		return JobChanged, "is to be rebalanced"

@@ -30,7 +30,8 @@ const (
 type slotFacts struct {
 	slot    *cluster.Slot
 	newest  *cluster.Task
-	held    string // why it starts nothing and keeps what is there; "" if it is not held
+	upTask  *cluster.Task // the newest that is up, or nil
+	held    string        // why it starts nothing and keeps what is there; "" if it is not held
 	up      bool
 	live    bool // has a task that is not dead
 	stale   bool
@@ -63,7 +64,10 @@ func slotFactsOf(s *engine.State, j *cluster.Job, slot *cluster.Slot, stalls []*
 	for _, t := range s.SlotTasks(slot.Job, slot.Key) {
 		f.newest = t
 		n := s.Node(t.Placement.Node)
-		f.up, f.live = f.up || t.Up(n), f.live || !t.Dead()
+		f.live = f.live || !t.Dead()
+		if t.Up(n) {
+			f.up, f.upTask = true, t
+		}
 		if t.Observed.State == cluster.Running && t.ConditionOn(n).State == cluster.OK {
 			f.running++
 		}
@@ -228,8 +232,11 @@ func slotView(s *engine.State, f *slotFacts) *apiv1.Slot {
 		v.Nodes = append(v.Nodes, nodeName(s, id))
 	}
 	slices.Sort(v.GetNodes())
-	if f.newest != nil {
-		v.Task = string(f.newest.ID)
+	if shown := cmp.Or(f.upTask, f.newest); shown != nil {
+		v.Task = string(shown.ID)
+	}
+	if f.upTask != nil {
+		v.Runs = f.upTask.JobVersion
 	}
 	return v
 }

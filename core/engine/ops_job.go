@@ -235,6 +235,7 @@ func (e *Engine) controlUpdate(op ControlUpdate) (any, error) {
 	updating, rebalancing := j.Update.State == cluster.Updating || j.Update.State == cluster.UpdatePaused, j.Rebalancing()
 	switch {
 	case updating, rebalancing && op.Action == CancelUpdate:
+	case op.Action == ResumeUpdate && j.Update.State == cluster.UpdateCancelled && j.Update.To == j.Control.Version:
 	case rebalancing:
 		return nil, refused("job cancel ends the rebalance; it can be asked for again", "job %s has no update under way, and a rebalance can only be ended", j.Name)
 	case op.Action == CancelUpdate:
@@ -247,7 +248,7 @@ func (e *Engine) controlUpdate(op ControlUpdate) (any, error) {
 	case PauseUpdate:
 		c.UpdateHold = true
 	case ResumeUpdate:
-		c.UpdateHold = false
+		c.UpdateHold, c.Cancelled = false, 0
 		c.Resumes++
 	case CancelUpdate:
 		if updating {

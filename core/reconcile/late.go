@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -25,7 +26,7 @@ func (d *decision) late() string {
 func (d *decision) waitsFor(s *slot) string {
 	if s.up && s.next == nil && d.stale(s) {
 		if fit := d.Fits(d.job, s.Slot, s.keep.Task, d.claims); fit.Node == "" {
-			return fmt.Sprintf("task %s stays, for its replacement would not fit in its place: %s", s.keep.ID, fit.Why)
+			return fmt.Sprintf("task %s stays, for its replacement would not fit in its place: %s", s.keep.ID, strings.TrimSuffix(fit.Why, "."))
 		}
 		return ""
 	}
@@ -40,11 +41,11 @@ func (d *decision) waitsFor(s *slot) string {
 		return fmt.Sprintf("task %s %s: %s", t.ID, t.Observed.State, t.Observed.Err)
 	case !t.Placed():
 		if fit := d.Fits(d.job, s.Slot, nil, d.claims); fit.Node == "" {
-			return fmt.Sprintf("task %s has no node: %s", t.ID, fit.Why)
+			return fmt.Sprintf("task %s has no node: %s", t.ID, strings.TrimSuffix(fit.Why, "."))
 		}
 		return fmt.Sprintf("task %s has no node yet", t.ID)
 	case t.Observed.State == cluster.Running:
-		return fmt.Sprintf("task %s runs%s and is not healthy", t.ID, onNode(t))
+		return strings.TrimSuffix(fmt.Sprintf("task %s runs%s and is not healthy: %s", t.ID, onNode(t), t.Observed.Message), ": ")
 	case t.Observed.State == cluster.ObservedNone:
 		return fmt.Sprintf("of task %s nothing was heard yet%s", t.ID, onNode(t))
 	}

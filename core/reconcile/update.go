@@ -28,10 +28,10 @@ func (d *decision) beginUpdate() cluster.Update {
 	}
 	switch {
 	case u.To == c.Version && c.Cancelled == c.Version:
-		d.enter(&u, cluster.UpdateCancelled, "cancelled by an operator")
+		d.enter(&u, cluster.UpdateCancelled, "cancelled by an operator"+inBrackets(c.AskedBy))
 	case u.State == cluster.Updating && c.UpdateHold:
-		d.enter(&u, cluster.UpdatePaused, "paused by an operator")
-	case u.State == cluster.UpdatePaused && !c.UpdateHold && u.Resumes != c.Resumes:
+		d.enter(&u, cluster.UpdatePaused, "paused by an operator"+inBrackets(c.AskedBy))
+	case (u.State == cluster.UpdatePaused && !c.UpdateHold || u.State == cluster.UpdateCancelled && u.To == c.Version) && u.Resumes != c.Resumes:
 		d.enter(&u, cluster.Updating, "")
 		u.Failures, u.LastUp = 0, d.now
 		for _, s := range d.slots {
@@ -40,6 +40,13 @@ func (d *decision) beginUpdate() cluster.Update {
 	}
 	u.Resumes = c.Resumes
 	return u
+}
+
+func inBrackets(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " (" + who + ")"
 }
 
 // carryOver prepares the slots for a new update: those that already moved to the content that it wants are its own.

@@ -544,6 +544,36 @@ func TestPauseResumeCancel(t *testing.T) {
 	s.want("stop 1")
 }
 
+func TestACancelledUpdateIsResumed(t *testing.T) {
+	s := upScene(t, 3, 3, updates(func(u *cluster.UpdateSpec) { u.Monitor = 0 }))
+	s.version(env("2"))
+	s.decide()
+	s.want("stop 1")
+	s.control(func(c *cluster.JobControl) { c.Cancelled, c.AskedBy = c.Version, "ann" })
+	s.run()
+	s.wantUpdate(cluster.UpdateCancelled)
+	if got := s.update().Message; got != "cancelled by an operator (ann)" {
+		t.Errorf("says %q", got)
+	}
+	s.run()
+	if a, b := s.of("1").SpecVersion, s.of("2").SpecVersion; a != 2 || b != 1 {
+		t.Fatalf("versions %d and %d", a, b)
+	}
+	s.control(func(c *cluster.JobControl) { c.Cancelled, c.Resumes = 0, c.Resumes+1 })
+	for range 6 {
+		s.run()
+	}
+	s.wantUpdate(cluster.UpdateCompleted)
+	for _, k := range []cluster.SlotKey{"1", "2", "3"} {
+		if got := s.of(k).SpecVersion; got != 2 {
+			t.Errorf("slot %s runs version %d, want 2", k, got)
+		}
+	}
+	if u := s.update(); u.Moved != 3 || u.Total != 3 {
+		t.Errorf("update %+v", u)
+	}
+}
+
 func TestAResumedUpdateCountsAnew(t *testing.T) {
 	s := upScene(t, 3, 2, updates(func(*cluster.UpdateSpec) {}))
 	s.version(env("2"))

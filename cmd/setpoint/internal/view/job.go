@@ -77,7 +77,8 @@ type Slot struct {
 	UpSince    Moment   `json:"up_since"`
 	Restarts   int64    `json:"restarts"`
 	Backoff    int64    `json:"backoff"`
-	Task       string   `json:"task"`
+	Task       string   `json:"task"` // the one that is up, or without one the newest
+	Runs       uint64   `json:"runs"` // version of the task that is up; 0: none is
 }
 
 // JobVersion is one version of a job.
@@ -121,7 +122,7 @@ func ofSlot(s *apiv1.Slot) Slot {
 	return Slot{
 		Key: s.GetKey(), Nodes: words(s.GetNodes()), Unwanted: s.GetUnwanted(), Held: s.GetHeld(), Version: s.GetVersion(), Up: s.GetUp(), Done: s.GetDone(), Failed: s.GetFailed(),
 		NotUpSince: moment(s.GetNotUpSince()), NotUpWhy: s.GetNotUpWhy(), UpSince: moment(s.GetUpSince()), Restarts: s.GetRestarts(),
-		Backoff: s.GetBackoff(), Task: s.GetTask(),
+		Backoff: s.GetBackoff(), Task: s.GetTask(), Runs: s.GetRuns(),
 	}
 }
 

@@ -1788,8 +1788,9 @@ type Slot struct {
 	UpSince       *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=up_since,json=upSince,proto3" json:"up_since,omitempty"`
 	Restarts      int64                  `protobuf:"varint,12,opt,name=restarts,proto3" json:"restarts,omitempty"` // spent within the window
 	Backoff       int64                  `protobuf:"varint,13,opt,name=backoff,proto3" json:"backoff,omitempty"`   // restarts in a row without staying up
-	Task          string                 `protobuf:"bytes,14,opt,name=task,proto3" json:"task,omitempty"`          // the newest
+	Task          string                 `protobuf:"bytes,14,opt,name=task,proto3" json:"task,omitempty"`          // the one that is up, or without one the newest
 	Failed        bool                   `protobuf:"varint,15,opt,name=failed,proto3" json:"failed,omitempty"`     // done, and its last task did not end well
+	Runs          uint64                 `protobuf:"varint,16,opt,name=runs,proto3" json:"runs,omitempty"`         // version of the task that is up; 0: none is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1927,6 +1928,13 @@ func (x *Slot) GetFailed() bool {
 		return x.Failed
 	}
 	return false
+}
+
+func (x *Slot) GetRuns() uint64 {
+	if x != nil {
+		return x.Runs
+	}
+	return 0
 }
 
 type JobVersion struct {
@@ -2612,7 +2620,7 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	" \x01(\x03R\bfailures\x12\x18\n" +
 	"\awaiting\x18\v \x01(\x03R\awaiting\x12\x1f\n" +
 	"\vnot_updated\x18\f \x01(\x03R\n" +
-	"notUpdated\"\xa5\x03\n" +
+	"notUpdated\"\xb9\x03\n" +
 	"\x04Slot\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05nodes\x18\x02 \x03(\tR\x05nodes\x12\x12\n" +
@@ -2631,7 +2639,8 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\brestarts\x18\f \x01(\x03R\brestarts\x12\x18\n" +
 	"\abackoff\x18\r \x01(\x03R\abackoff\x12\x12\n" +
 	"\x04task\x18\x0e \x01(\tR\x04task\x12\x16\n" +
-	"\x06failed\x18\x0f \x01(\bR\x06failed\"\xd1\x01\n" +
+	"\x06failed\x18\x0f \x01(\bR\x06failed\x12\x12\n" +
+	"\x04runs\x18\x10 \x01(\x04R\x04runs\"\xd1\x01\n" +
 	"\n" +
 	"JobVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12!\n" +
