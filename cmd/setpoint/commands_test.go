@@ -165,7 +165,7 @@ func TestJobRun(t *testing.T) {
 			}
 			f.tasks = func(*apiv1.ListTasksRequest) *apiv1.ListTasksResponse {
 				return &apiv1.ListTasksResponse{Tasks: []*apiv1.Task{
-					{Id: "web/1/4", Job: "web", Phase: "failed", Observed: &apiv1.Observed{State: "failed", Err: "exit status 1"}},
+					{Id: "web/1/4", Job: "web", JobVersion: 2, Phase: "failed", Observed: &apiv1.Observed{State: "failed", Err: "exit status 1"}},
 				}}
 			}
 			args := []string{"job", "run", jobFile(t, webFile)}

@@ -244,7 +244,7 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, allowed term,
 	case err != nil:
 		return j, err
 	case outcome == failed:
-		a.writeFailed(ctx, s, j, why)
+		a.writeFailed(ctx, s, j, version, why)
 		return j, errShown(exitFailed)
 	case outcome == replaced:
 		fmt.Fprintf(a.errOut, "%s: %s; nothing failed, and `setpoint job inspect %s` shows how the newer one is.\n", j.GetName(), why, j.GetName())
@@ -370,12 +370,12 @@ func (a *app) writeOverdue(ctx context.Context, s *server, j *apiv1.Job, limit t
 	fmt.Fprintf(a.errOut, hint, j.GetName())
 }
 
-// writeFailed says why a job failed, with the tasks that did not end well.
-func (a *app) writeFailed(ctx context.Context, s *server, j *apiv1.Job, why string) {
+// writeFailed says why a job failed, with the tasks of a version and of later ones that did not end well.
+func (a *app) writeFailed(ctx context.Context, s *server, j *apiv1.Job, version uint64, why string) {
 	style := a.style(a.errOut)
 	fmt.Fprintln(a.errOut, style.Red("Failed: ")+j.GetName()+": "+why)
 	if all, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: j.GetName(), All: true}); err == nil {
-		if bad := badTasks(all); len(bad) > 0 {
+		if bad := badTasks(all, version); len(bad) > 0 {
 			a.writeTasks(a.errOut, style, bad)
 		}
 	}
@@ -391,11 +391,11 @@ func stallsOf(ctx context.Context, s *server, j *apiv1.Job) []*apiv1.Stall {
 	return j.GetStalls()
 }
 
-// badTasks returns the tasks that did not end well, newest first, a few of them.
-func badTasks(all []*apiv1.Task) []*apiv1.Task {
+// badTasks returns the tasks of a version and of later ones that did not end well, newest first, a few of them.
+func badTasks(all []*apiv1.Task, version uint64) []*apiv1.Task {
 	var bad []*apiv1.Task
 	for _, t := range all {
-		if s := t.GetObserved().GetState(); s == cluster.Failed.String() || s == cluster.Rejected.String() {
+		if s := t.GetObserved().GetState(); t.GetJobVersion() >= version && (s == cluster.Failed.String() || s == cluster.Rejected.String()) {
 			bad = append(bad, t)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,6 +74,9 @@ func jobNote(j *apiv1.Job) string {
 	switch {
 	case j.GetStopped():
 		return fmt.Sprintf("It was stopped; `setpoint job start %s` runs it again.", j.GetName())
+	case j.GetState() == "failed":
+		return fmt.Sprintf("It has ended, and %s used up the restarts that the job allows without ending well (%s); `setpoint job restart %s` runs it again.",
+			console.Count(c.GetFailed(), "slot"), strings.Join(failedTasks(j), ", "), j.GetName())
 	case c.GetWanted() > 0:
 		return ""
 	case c.GetLimited():
@@ -83,6 +87,22 @@ func jobNote(j *apiv1.Job) string {
 		return "No slot is wanted: its type names none for the nodes that there are."
 	}
 	return ""
+}
+
+// failedTasks returns the last tasks of slots that did not end well, a few of them.
+func failedTasks(j *apiv1.Job) []string {
+	const few = 5
+	var out []string
+	for _, s := range j.GetSlots() {
+		switch {
+		case !s.GetFailed():
+		case len(out) == few:
+			return append(out, "…")
+		default:
+			out = append(out, s.GetTask())
+		}
+	}
+	return out
 }
 
 // stallsBehind returns what stalls elsewhere and is, or may be, in the job's way: the plugins that its own stalls name, the nodes of its tasks, and the cluster.
