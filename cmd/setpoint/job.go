@@ -84,7 +84,7 @@ func jobState(style console.Style, state string) string {
 		return style.Green(state)
 	case "stalled", "failed", "paused":
 		return style.Red(state)
-	case "starting", "updating", "stopping":
+	case "starting", "updating", "rebalancing", "stopping":
 		return style.Yellow(state)
 	}
 	return state

@@ -177,7 +177,7 @@ func jobEvent(turn engine.Turn, c cluster.Change) *apiv1.Event {
 // jobChange says what was asked of a job.
 func jobChange(turn engine.Turn, job *cluster.Job) (kind, text string) {
 	before, now := turn.Before.Job(job.Name), &job.Control
-	if fromLog(turn) && job.CreatedRev != turn.State.Revision {
+	if fromLog(turn) && before == nil && job.CreatedRev != turn.State.Revision {
 		before = &cluster.Job{Control: *now}
 		before.Control.Stopped, before.Control.UpdateHold = false, false
 		if now.ChangedRev == turn.State.Revision {

@@ -64,6 +64,7 @@ type life struct {
 	node  cluster.NodeID // "" until it is placed
 	dead  bool
 	gone  bool                      // its record is
+	asked *cluster.Job              // its job as it was written last, before the turn that is read
 	prior map[string]*cluster.Stall // of its slot and of groups of its job, before it was made
 	open  map[string]*standing      // by key
 	out   *apiv1.TaskHistoryResponse
@@ -129,9 +130,10 @@ func oldest(ctx context.Context, history History, from, head cluster.Revision) (
 
 // turn takes what one turn has to do with the task. The log's turns have what was written only, so names come from the newest state.
 func (l *life) turn(t engine.Turn) {
+	defer l.knowJob(t)
 	named := *l.state
 	named.Revision, named.Now = t.State.Revision, t.State.Now
-	shown := engine.Turn{Before: engine.NewState(l.state.ClusterID), State: &named}
+	shown := engine.Turn{Before: l.beforeTurn(), State: &named}
 	_, _, born, _ := l.id.Parts()
 	if t.State.Revision < born {
 		l.before(t)
@@ -158,6 +160,24 @@ func (l *life) turn(t engine.Turn) {
 		}
 		l.add(t.State, e, a)
 	}
+}
+
+// knowJob keeps the record of the task's job as a turn wrote it, so that a later one can be told what it changed.
+func (l *life) knowJob(t engine.Turn) {
+	if j := t.State.Job(l.job); j != nil {
+		l.asked = j
+	}
+}
+
+// beforeTurn is the state before a turn, as far as it is known: what the log's turns wrote of the job.
+func (l *life) beforeTurn() *engine.State {
+	st := engine.NewState(l.state.ClusterID)
+	if l.asked != nil {
+		if err := st.Restore(l.asked); err != nil {
+			panic(err) // a job is a record
+		}
+	}
+	return st
 }
 
 // before notes what waits that the task might wait with.
@@ -237,7 +257,7 @@ func (l *life) add(s *engine.State, e *apiv1.Event, a engine.Authored) {
 	}
 	switch c := a.Change.(type) {
 	case cluster.AddTask:
-		x.Facts = l.asked(c.Task)
+		x.Facts = l.askedFor(c.Task)
 	case cluster.SetPlacement:
 		x.Node, x.Facts = nodeName(l.state, c.Placement.Node), among(&c.Placement.Among)
 	case cluster.SetDesired:
@@ -251,8 +271,8 @@ func (l *life) add(s *engine.State, e *apiv1.Event, a engine.Authored) {
 	l.out.Entries = append(l.out.Entries, x)
 }
 
-// asked says by which version of its job a task was made, and who asked for that.
-func (l *life) asked(t *cluster.Task) []string {
+// askedFor says by which version of its job a task was made, and who asked for that.
+func (l *life) askedFor(t *cluster.Task) []string {
 	text := fmt.Sprintf("version %d of job %s", t.JobVersion, t.Job)
 	j := l.state.Job(t.Job)
 	if j == nil || j.CreatedRev > t.CreatedRev {

@@ -195,3 +195,30 @@ func TestTaskHistoryThatWasCut(t *testing.T) {
 		t.Errorf("what is no task: %v", err)
 	}
 }
+
+// What was asked of the job is told from how the log wrote it before, not only for what a record shows by itself.
+func TestTaskHistoryTellsWhatWasAskedOfTheJob(t *testing.T) {
+	w := &written{e: engine.New(engine.Config{Heartbeat: time.Hour}, engine.NewState("c1"), cluster.Time{})}
+	about := cluster.NodeDescription{Capacity: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30}}
+	w.step(1, engine.Command("token", engine.JoinNode{ID: "a", Name: "n-a", Description: about}))
+	w.step(1, engine.AgentUp{Node: "a", Session: 1, Description: about}, engine.AgentReports{Node: "a", Session: 1, Full: true, Last: true})
+	spec := cluster.JobSpec{Name: "web", Task: cluster.TaskSpec{Driver: "sim", Command: []string{"x"}}}.WithDefaults()
+	w.step(2, engine.Command("alice", engine.RunJob{Spec: spec}))
+	var id cluster.TaskID
+	for x := range w.e.View().TasksOf("web") {
+		id = x.ID
+	}
+	w.step(3, engine.Command("bob", engine.RebalanceJob{Job: "web"}))
+	w.step(4, engine.Command("carol", engine.StopJob{Job: "web", Grace: time.Minute}))
+	w.step(5, engine.Command("dan", engine.StartJob{Job: "web"}))
+	m, err := history(t, w, w.e.View(), string(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := lines(m)
+	for _, want := range []string{`3s web is to be rebalanced|bob|[]`, `4s web was told to stop|carol|[]`, `5s web was told to start|dan|[]`} {
+		if !slices.Contains(got, want) {
+			t.Errorf("it lacks %q: %q", want, got)
+		}
+	}
+}

@@ -18,6 +18,7 @@ const (
 	jobStarting = "starting" // some are not up yet, and nothing is known to be in their way
 	jobStalled  = "stalled"  // some wait for something
 	jobUpdating = "updating"
+	jobMoving   = "rebalancing"
 	jobPaused   = "paused"   // its update is
 	jobComplete = "complete" // every wanted slot is done
 	jobFailed   = "failed"   // every wanted slot is done, and the last task of one of them did not end well
@@ -147,7 +148,7 @@ func jobView(s *engine.State, j *cluster.Job, stalls slotStalls, all bool) *apiv
 		}
 	}
 	eligible(v.Counts, s, &c.Spec, slots)
-	v.State = jobState(c, j.Update.State, v.Counts, stalled)
+	v.State = jobState(j, v.Counts, stalled)
 	if all {
 		v.Versions = versionViews(c.Versions)
 	}
@@ -198,8 +199,8 @@ func addIf(n *int64, yes bool) {
 }
 
 // jobState returns one word for how a job is.
-func jobState(c *cluster.JobControl, update cluster.UpdateState, n *apiv1.JobCounts, stalled bool) string {
-	switch {
+func jobState(j *cluster.Job, n *apiv1.JobCounts, stalled bool) string {
+	switch c, update := &j.Control, j.Update.State; {
 	case c.Stopped && n.GetRunning()+n.GetStopping() > 0:
 		return jobStopping
 	case c.Stopped:
@@ -208,6 +209,8 @@ func jobState(c *cluster.JobControl, update cluster.UpdateState, n *apiv1.JobCou
 		return jobUpdating
 	case update == cluster.UpdatePaused:
 		return jobPaused
+	case j.Rebalancing():
+		return jobMoving
 	case n.GetWanted() > 0 && n.GetDone() == n.GetWanted() && n.GetFailed() > 0:
 		return jobFailed
 	case n.GetWanted() > 0 && n.GetDone() == n.GetWanted():

@@ -1280,7 +1280,7 @@ type Job struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // one word: running, starting, stalled, updating, paused, complete, failed, stopping, stopped, empty (no slot is wanted)
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // one word: running, starting, stalled, updating, paused, rebalancing, complete, failed, stopping, stopped, empty (no slot is wanted)
 	Version       uint64                 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
 	SpecVersion   uint64                 `protobuf:"varint,5,opt,name=spec_version,json=specVersion,proto3" json:"spec_version,omitempty"`
 	Spec          *v1.JobSpec            `protobuf:"bytes,6,opt,name=spec,proto3" json:"spec,omitempty"`
