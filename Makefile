@@ -67,12 +67,14 @@ trace: ## Load the whole openb trace and compare what is said of every pod that 
 	SETPOINT_TRACE=full go test -count=1 -timeout 20m -v ./test/turn -run '^TestTraceCauses$$'
 
 .PHONY: sim
-sim: ## Play 600 random games of the simulator, some with hundreds of nodes (SEEDS, SEED: how many, from which on)
-	go test -count=1 -timeout 20m ./core/sim -run '^TestChaos$$' -seeds $(SEEDS) -seed $(SEED)
-	go test -count=1 -timeout 20m ./core/sim -run '^TestChaos$$' -large -seeds 5 -seed $(SEED)
+sim: ## Play 600 random games of the simulator and 5 with hundreds of nodes (SEEDS, SEED: how many, from which on); says what they have seen (5 minutes)
+	@mkdir -p bin
+	go test -c -o bin/sim.test ./core/sim
+	cd core/sim && ../../bin/sim.test -test.run '^TestChaos$$' -test.timeout 30m -progress -seeds $(SEEDS) -seed $(SEED)
+	cd core/sim && ../../bin/sim.test -test.run '^TestChaos$$' -test.timeout 30m -progress -large -seeds 5 -seed $(SEED)
 
 .PHONY: mutants
-mutants: ## Make faults in a copy of the core, one by one; the simulator has to find each (5 minutes)
+mutants: ## Make faults in a copy of the core, one by one; the simulator has to find each (20 minutes)
 	go run ./core/sim/mutants
 
 .PHONY: bench

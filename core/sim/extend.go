@@ -47,6 +47,7 @@ func (g *Game) ask(s *cluster.JobSpec) {
 		}
 		s.Plugins = wishes(settings)
 	}
+	s.Update.Parallelism *= max(1, g.size.nodes/20) // so that an update of a job on every node comes to its end
 	if s.Type == TypeRack && g.maybe(3) {
 		s.Labels = map[string]string{"hold": fmt.Sprintf("r%d", g.more.IntN(2))}
 	}

@@ -41,11 +41,15 @@ func wishOf(t *cluster.Task) wish {
 func (w *World) truth(st *engine.State, x wish, without map[cluster.TaskID]bool) (reasons map[counted]int, fits []cluster.NodeID) {
 	reasons = map[counted]int{}
 	f := w.judges(st.Job(x.job))
+	short := w.short(st, x.need.Addresses, without)
 	for n := range st.Nodes() {
 		if n.Spec.Decommissioned || len(x.nodes) > 0 && !slices.Contains(x.nodes, n.ID) {
 			continue
 		}
 		r := w.excludes(st, n, x, f, without)
+		if r == (counted{}) && short != "" {
+			r = counted{cluster.SourceCore, cluster.CodeAddressPoolExhausted, short}
+		}
 		if r == (counted{}) {
 			fits = append(fits, n.ID)
 		} else {
@@ -55,6 +59,7 @@ func (w *World) truth(st *engine.State, x wish, without map[cluster.TaskID]bool)
 	return reasons, fits
 }
 
+// excludes returns the first reason of a node of its own; pools belong to the cluster.
 func (w *World) excludes(st *engine.State, n *cluster.Node, x wish, judges []judge, without map[cluster.TaskID]bool) counted {
 	core := func(code cluster.Code, detail string) counted { return counted{cluster.SourceCore, code, detail} }
 	switch {
@@ -104,9 +109,6 @@ func (w *World) excludes(st *engine.State, n *cluster.Node, x wish, judges []jud
 	}
 	if limit > 0 && same >= limit {
 		return core(cluster.CodeOnePerNode, "")
-	}
-	if pool := w.short(st, x.need.Addresses, without); pool != "" {
-		return core(cluster.CodeAddressPoolExhausted, pool)
 	}
 	return counted{}
 }

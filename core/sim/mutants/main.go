@@ -16,7 +16,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -24,7 +23,7 @@ func main() {
 	root := flag.String("root", ".", "the module's root")
 	seeds := flag.Int("seeds", 600, "how many games may be played until a mutation is caught")
 	only := flag.String("only", "", "a regular expression: only mutations whose name matches")
-	limit := flag.Duration("limit", 3*time.Minute, "how long the games of one mutation may take")
+	limit := flag.Duration("limit", 0, "how long the games of one mutation may take; 0: three times as long as all games without one, and a minute")
 	flag.Parse()
 	ok, err := run(context.Background(), options{root: *root, seeds: *seeds, only: *only, limit: *limit})
 	if err != nil {
@@ -73,9 +72,12 @@ func run(ctx context.Context, o options) (bool, error) {
 	case plain.caught:
 		return false, fmt.Errorf("game %s fails without any mutation: %s", plain.seed, plain.by)
 	}
+	if o.limit == 0 {
+		o.limit = 3*plain.took + time.Minute
+	}
 	fmt.Printf("%d games hold without a mutation (%s)\n\n", o.seeds, plain.took.Round(time.Second))
-	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "MUTATION\tGAME\tTIME\tWHAT DID NOT HOLD")
+	const line = "%-68s %5s %5s  %s\n"
+	fmt.Printf(line, "MUTATION", "GAME", "TIME", "WHAT DID NOT HOLD")
 	all, escaped := 0, 0
 	for i := range mutations {
 		m := &mutations[i]
@@ -91,9 +93,8 @@ func run(ctx context.Context, o options) (bool, error) {
 			escaped++
 			got.seed, got.by = "-", "NOT CAUGHT"
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", m.name, got.seed, got.took.Round(time.Second), got.by)
+		fmt.Printf(line, m.name, got.seed, got.took.Round(time.Second), got.by)
 	}
-	_ = out.Flush()
 	fmt.Printf("\n%d of %d mutations were caught\n", all-escaped, all)
 	return escaped == 0, nil
 }
@@ -137,8 +138,11 @@ func play(ctx context.Context, o options, dir string, m *mutation) (outcome, err
 		return outcome{}, fmt.Errorf("build: %w\n%s", err, b)
 	}
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, o.limit)
-	defer cancel()
+	if o.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.limit)
+		defer cancel()
+	}
 	games := exec.CommandContext(ctx, filepath.Join(dir, "sim.test"), "-test.run", "^TestChaos$", "-until-failure", "-seeds", strconv.Itoa(o.seeds))
 	games.Dir = filepath.Join(o.root, "core", "sim")
 	b, err := games.CombinedOutput()

@@ -47,7 +47,7 @@ var mutations = []mutation{
 	},
 	{
 		"restart without delay", "core/reconcile/fill.go",
-		"due := backoff(r, s.Backoff) - d.now.Sub(ended.At)", "due := backoff(r, s.Backoff)/4 - d.now.Sub(ended.At)",
+		"due := r.Backoff(s.Backoff) - d.now.Sub(ended.At)", "due := r.Backoff(s.Backoff)/4 - d.now.Sub(ended.At)",
 	},
 	{
 		"keep two tasks up", "core/reconcile/job.go",
@@ -103,7 +103,7 @@ var mutations = []mutation{
 	},
 	{
 		"let the stop of what was replaced bypass the restart rules", "core/reconcile/fill.go",
-		"case !t.Desired.State.Wanted():\n\t\treturn t.Desired.Since\n", "",
+		"at(!t.Desired.State.Wanted(), t.Desired.Since)\n", "",
 	},
 	{
 		"take no account of held slots in a batch job's turns", "core/reconcile/batch.go",
@@ -119,10 +119,78 @@ var mutations = []mutation{
 	},
 	{
 		"let a declaration that a node is gone end a delay", "core/reconcile/fill.go",
-		"case t.node != nil && t.node.Status.State == cluster.NodeDown: //", "case t.lost: //",
+		"at(t.node.Status.State == cluster.NodeDown, t.node.Status.Since)", "at(t.lost, t.node.Status.Since)",
 	},
 	{
 		"keep a turn that nobody takes", "core/reconcile/fill.go",
 		"if d.queued > 0 {\n\t\t\td.wakeIn(1)", "if d.queued > 0 {\n\t\t\td.wakeIn(0)",
+	},
+	{
+		"give an address twice", "core/engine/pools.go",
+		"p.Taken[a] = t.ID", "_ = a",
+	},
+	{
+		"give an address that is not the lowest", "core/place/pool.go",
+		"\ta := st.next\n", "\ta := st.next.Next()\n",
+	},
+	{
+		"wake nobody when an address is freed", "core/engine/pools.go",
+		"g.dirty = g.dirty || changed[a.Pool]", "g.dirty = g.dirty || false",
+	},
+	{
+		"leave pools out of the reasons", "core/place/reason.go",
+		"if n.pools[k].short() && !yield(", "if n.pools[k].short() && false && !yield(",
+	},
+	{
+		"rebalance without end", "core/reconcile/rebalance.go",
+		"\t}\n\td.balance.Ended, d.balance.Since = true, d.now", "\t}\n\td.balance.Ended, d.balance.Since = false, d.now",
+	},
+	{
+		"rebalance whatever nobody asked for", "core/reconcile/rebalance.go",
+		"if !d.job.Rebalancing() {", "if d.spec.Ends() {",
+	},
+	{
+		"rebalance beyond the budget", "core/reconcile/moves.go",
+		"if b.down(m.cause) >= b.limit {", "if b.down(m.cause) >= b.limit && m.cause != cluster.CauseRebalance {",
+	},
+	{
+		"replace lost nodes faster than the limit says", "core/monitor/monitor.go",
+		"\t\tat = next\n", "\t\tat = now\n",
+	},
+	{
+		"forget who is to be replaced before", "core/monitor/monitor.go",
+		"if last.Before(h.Node.Status.Replace) {", "if last.Before(h.Node.Status.Replace) && !h.Node.Down() {",
+	},
+	{
+		"replace before it is a node's turn", "core/reconcile/judge.go",
+		"left := max(spec.LostAfter-now.Sub(n.Status.Since), n.Status.Replace.Sub(now))", "left := spec.LostAfter - now.Sub(n.Status.Since)",
+	},
+	{
+		"take the failure of every filter as its consent", "core/engine/verdicts.go",
+		"func (p *pluginState) ignored() bool { return !p.up && p.info.FailureOpen }", "func (p *pluginState) ignored() bool { return !p.up }",
+	},
+	{
+		"count what fails its health check as up", "sdk/cluster/task.go",
+		"return t.Desired.State.Wanted() && t.Observed.State == Running && t.Observed.Healthy &&", "return t.Desired.State.Wanted() && t.Observed.State == Running &&",
+	},
+	{
+		"forget how welcome tasks are", "core/engine/verdicts.go",
+		"f.Allowed, f.Pending, f.Ranks = c.allowed, p.unjudged(c), c.ranks", "f.Allowed, f.Pending, f.Ranks = c.allowed, p.unjudged(c), nil",
+	},
+	{
+		"keep what stands of nodes that were removed", "core/engine/index.go",
+		"g.stands, g.dirty = nil, true", "g.dirty = g.dirty || false",
+	},
+	{
+		"let a task wait for the nodes that its slot had", "core/reconcile/job.go",
+		"case s.status == wanted && t.live() && !t.Placed() && !slices.Equal(t.Nodes, s.Nodes):", "case false:",
+	},
+	{
+		"keep a waiting task of a held slot silent", "core/engine/state.go",
+		"if string(v.Code) == slot.Held {", "if false {",
+	},
+	{
+		"start what is held", "core/engine/apply.go",
+		"return s == nil || s.Held == \"\"", "return s == nil || s.Held == \"\" || true",
 	},
 }
