@@ -230,7 +230,7 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, allowed term,
 		if runs = outcome == done; !steady.enough(j, outcome, time.Now()) {
 			outcome = pending
 		}
-		if outcome == pending {
+		if outcome == pending && !runs {
 			progress.Show(jobLine(j))
 		}
 		return outcome != pending, nil
