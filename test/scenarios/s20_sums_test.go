@@ -108,7 +108,8 @@ func Test20CFreeBetweenDeaths(t *testing.T) {
 		return ids
 	}
 	c.Until(scaled(30*time.Second, 3*time.Minute), "it has died often", func() (bool, any) {
-		before, deaths := live(), len(c.Lives("c"))
+		deaths := len(c.Lives("c"))
+		before := live()
 		free := c.Node("n1").Free.CPU
 		if free != 0 && free != 1 {
 			t.Fatalf("%g of 1 is free", free)
