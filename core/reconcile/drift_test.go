@@ -36,6 +36,19 @@ func TestDriftLetsAPlacementBe(t *testing.T) {
 	s.wantStall("1", cluster.CodeWaitingForStop)
 }
 
+// Once the replacement that starts first is up, the task that it replaces goes, however young the replacement is.
+func TestAReplacedTaskGoesAtOnce(t *testing.T) {
+	s := upScene(t, 2, 1, func(spec *cluster.JobSpec) { spec.Update.Order = cluster.StartFirst })
+	s.refuse(s.of("1").Placement.Node, true)
+	s.decide()
+	s.want("new 1")
+	s.wantStall("1", cluster.CodeWaitingForReplacement)
+	s.observe("1", cluster.Running)
+	s.decide()
+	s.want("stop 1")
+	s.wantStall("1")
+}
+
 // What a drain or an operator wants does not wait for that.
 func TestOnlyDriftLetsAPlacementBe(t *testing.T) {
 	s := upScene(t, 2, 1, nil)
@@ -44,6 +57,7 @@ func TestOnlyDriftLetsAPlacementBe(t *testing.T) {
 	s.drainAll()
 	s.decide()
 	s.want("stop 1")
+	s.wantStall("1", cluster.CodeWaitingForStop) // and not that it keeps still
 }
 
 // gaps plays twenty seconds in which a node is refused and allowed again twice a second, and returns the shortest times between two placements and between two

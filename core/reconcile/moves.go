@@ -143,7 +143,8 @@ func (d *decision) wish(s *slot, t *task) (move, cluster.Strength) {
 			})
 		}
 	}
-	if drifts(d, d.job, t) && d.still(s, t) {
+	leaves := best.Strength == cluster.Voluntary || best.Strength == cluster.Forced // anyway
+	if drifts(d, d.job, t) && (leaves || d.still(s, t)) {
 		v := d.Verdict(d.job, t.Placement.Node)
 		best = cluster.Join(best, cluster.Transition{
 			Task: t.ID, To: cluster.DesiredShutdown, Strength: cluster.Voluntary, Cause: cluster.CauseDrift,
@@ -157,9 +158,10 @@ func (d *decision) wish(s *slot, t *task) (move, cluster.Strength) {
 // mind, would otherwise stop and start a task as often as that.
 const stillness = 5 * time.Second
 
-// still reports whether the slot has kept still for long enough that a drift may move its task; if not, it says so. A move that has begun goes on.
+// still reports whether the slot has kept still for long enough that a drift may move its task; if not, it says so. A move that has begun goes on, and what
+// another task of the slot has replaced goes.
 func (d *decision) still(s *slot, t *task) bool {
-	if s.next != nil {
+	if s.next != nil || s.up && t != s.keep {
 		return true
 	}
 	var last cluster.Time
