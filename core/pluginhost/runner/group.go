@@ -26,19 +26,19 @@ type controlGroup struct {
 
 // newGroup makes a group below the one of this process, of either version, with a limit of memory unless that is 0.
 func newGroup(name string, limit int64) (*controlGroup, error) {
-	var errs []error
+	var why []string
 	for _, p := range groupParents(limit > 0) {
 		g := &controlGroup{dir: filepath.Join(p.dir, name), kind: p.kind, oom: p.oom}
 		err := g.create(p, limit)
 		if err == nil {
 			return g, nil
 		}
-		errs = append(errs, err)
+		why = append(why, err.Error())
 	}
-	if len(errs) == 0 {
+	if len(why) == 0 {
 		return nil, errors.New("no control group is mounted that could be used")
 	}
-	return nil, errors.Join(errs...)
+	return nil, errors.New(strings.Join(why, "; "))
 }
 
 // groupParent is a group below which groups can perhaps be made.
