@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,13 +131,13 @@ func Test16DHistoryIsBounded(t *testing.T) {
 	c.RunJobs(bench.Job{Name: "d", Sim: crash("200ms"), More: fmt.Sprintf("history_limit = 5\nrestart {\n delay = %q\n max_delay = %q\n window = \"24h\"\n attempts = 1440\n}", delay, delay)})
 	minute := scaled(4*time.Second, time.Minute)
 	var sizes []int64
-	slowest := time.Duration(0)
+	var lists []time.Duration
 	for range 5 {
 		sizes = append(sizes, c.StateSize())
 		c.During(minute, "at most five dead records are kept", func() (bool, any) {
 			dead := 0
 			all, took := c.Listed("d")
-			slowest = max(slowest, took)
+			lists = append(lists, took)
 			for _, task := range all {
 				if task.GetDead() {
 					dead++
@@ -149,11 +150,12 @@ func Test16DHistoryIsBounded(t *testing.T) {
 	if n := len(c.Lives("d")); n < 8 {
 		t.Errorf("only %d starts", n)
 	}
-	if full() && slowest > 100*time.Millisecond {
-		t.Errorf("a list took %s", slowest)
+	slices.Sort(lists)
+	if usual := lists[len(lists)/2]; usual > 100*time.Millisecond { // single ones may wait for what else runs here
+		t.Errorf("a list took %s, the slowest %s", usual, lists[len(lists)-1])
 	}
 	first, last := sizes[1]-sizes[0], sizes[5]-sizes[4]
-	t.Logf("sizes %v; slowest list %s", sizes, slowest)
+	t.Logf("sizes %v; lists took %s, the slowest %s", sizes, lists[len(lists)/2], lists[len(lists)-1])
 	if full() && last > first/10 {
 		t.Errorf("the state grew by %d in the first minute and by %d in the fifth: %v", first, last, sizes)
 	}
