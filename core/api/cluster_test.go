@@ -59,6 +59,42 @@ func TestNodeAsPeopleSeeIt(t *testing.T) {
 	}
 }
 
+// TestHoldersOfANode has one task that holds something of a node, one that has ended there, and a node that has less than what is held.
+func TestHoldersOfANode(t *testing.T) {
+	s := serve(t, nil)
+	holder := with(task("web/1/3"), func(x *cluster.Task) {
+		x.Reserve.Resources = cluster.Resources{MilliCPU: 500, Units: map[string]int64{"gpu": 2}}
+		x.Placement = cluster.Placement{
+			Node: "a", Ports: []cluster.PortGrant{{Name: "http", Number: 80}}, Addresses: []cluster.AddressGrant{{Name: "eth0", Pool: "lan", Address: "10.0.0.1"}},
+		}
+	})
+	ended := with(task("web/2/3"), func(x *cluster.Task) { x.Placement.Node, x.Observed.State = "a", cluster.Failed })
+	s.engine.set(9, node("a", "n1"), holder, ended)
+	state := s.engine.View()
+	s.engine.answer(func(engine.Op) (any, error) {
+		return engine.InspectResult{
+			State: state, Nodes: []engine.NodeUse{{Node: "a", Free: cluster.Resources{MilliCPU: 3500, Units: map[string]int64{"gpu": -1}}, Tasks: 1}},
+			Pools: []engine.PoolUse{{Pool: engine.Pool{Name: "lan", CIDR: "10.0.0.0/30"}, Total: 2, Used: 1}, {Pool: engine.Pool{Name: "wan", CIDR: "10.1.0.0/30"}, Total: 2}},
+		}, nil
+	})
+	res, err := s.as(pki.RoleReader).GetNode(t.Context(), connect.NewRequest(&apiv1.GetNodeRequest{Node: "n1"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := res.Msg.GetNode()
+	want := &apiv1.Node{
+		Free: &setpointv1.Resources{MilliCpu: 3500, Units: map[string]int64{"gpu": 0}},
+		Holders: []*apiv1.Holder{{
+			Task: "web/1/3", Phase: got.GetHolders()[0].GetPhase(), Reserves: &setpointv1.Resources{MilliCpu: 500, Units: map[string]int64{"gpu": 2}},
+			Ports: []*apiv1.Port{{Name: "http", Number: 80}}, Addresses: []*apiv1.Address{{Name: "eth0", Pool: "lan", Address: "10.0.0.1"}},
+		}},
+		Pools: []*apiv1.Pool{{Name: "lan", Cidr: "10.0.0.0/30", Total: 2, Used: 1}},
+	}
+	if have := (&apiv1.Node{Free: got.GetFree(), Holders: got.GetHolders(), Pools: got.GetPools()}); !proto.Equal(have, want) {
+		t.Errorf("the node has\n%v, want\n%v", have, want)
+	}
+}
+
 func TestNodeCommands(t *testing.T) {
 	s := serve(t, nil)
 	var got engine.Op
