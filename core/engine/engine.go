@@ -88,10 +88,10 @@ type Engine struct {
 
 	books        map[string]*reconcile.Book // of jobs, by name
 	dirtyJobs    map[string]bool
-	leftOver     map[string]bool          // those of them for which the turn before had no room
-	dirtyNodes   map[cluster.NodeID]bool  // whose drain or use changed
-	changedNodes map[uint32]bool          // whose room, readiness or availability changed
-	wakes        map[string]time.Duration // job → engine time at which it is to be looked at again
+	leftOver     map[string]bool         // those of them for which the turn before had no room
+	dirtyNodes   map[cluster.NodeID]bool // whose drain or use changed
+	changedNodes map[uint32]bool         // whose room, readiness or availability changed
+	wakes        alarms                  // when jobs are to be looked at again
 }
 
 // agent is what is known of a node's agent. It is not stored.
@@ -108,6 +108,7 @@ type agent struct {
 
 // New returns an engine that continues from a state, which it takes over. now is the moment of the start: engine time goes on from the state's.
 func New(cfg Config, st *State, now cluster.Time) *Engine {
+	st.words = nil
 	e := blank(cfg, st)
 	e.started = now
 	e.load(now)
@@ -126,7 +127,7 @@ func blank(cfg Config, st *State) *Engine {
 		cfg: cfg.withDefaults(), work: st, rev: st.Revision, touched: map[record]struct{}{}, pools: newPools(cfg.Pools),
 		index: map[cluster.NodeID]uint32{}, groups: map[string]*group{}, groupsOf: map[string]map[string]*group{}, claims: map[string]*cluster.Slot{}, noRoom: map[string]bool{}, agents: map[cluster.NodeID]*agent{},
 		plugins: map[string]*pluginState{}, jobClasses: map[string]map[string]uint32{}, answered: map[string]bool{},
-		books: map[string]*reconcile.Book{}, dirtyJobs: map[string]bool{}, leftOver: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: map[string]time.Duration{},
+		books: map[string]*reconcile.Book{}, dirtyJobs: map[string]bool{}, leftOver: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: newAlarms(),
 	}
 	e.queue.init()
 	return e

@@ -38,10 +38,14 @@ func (s *State) record(r record) any {
 	return nil
 }
 
-// Restore adds a record to a state that is being loaded.
+// Restore adds a record to a state that is being loaded, which takes it over.
 func (s *State) Restore(v any) error {
+	if s.words == nil {
+		s.words = words{}
+	}
 	switch v := v.(type) {
 	case *cluster.Node:
+		s.words.node(v)
 		s.nodes.Set(v.ID, v)
 		if !v.Spec.Decommissioned {
 			s.names.Set(v.Spec.Name, v.ID)
@@ -49,8 +53,11 @@ func (s *State) Restore(v any) error {
 	case *cluster.Job:
 		s.jobs.Set(v.Name, v)
 	case *cluster.Slot:
-		s.slots.Set(v.ID(), v)
+		id := v.ID()
+		s.words.slot(v, id)
+		s.slots.Set(id, v)
 	case *cluster.Task:
+		s.words.task(v)
 		s.tasks.Set(v.ID, v)
 		if v.Placed() {
 			s.onNode.Set(string(v.Placement.Node)+"\x00"+string(v.ID), struct{}{})

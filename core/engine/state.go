@@ -28,6 +28,8 @@ type State struct {
 	tasks  *btree.Map[cluster.TaskID, *cluster.Task]
 	onNode *btree.Map[string, struct{}] // NODE NUL TASK, of placed tasks
 	stalls *btree.Map[string, *cluster.Stall]
+
+	words words // while it is loaded
 }
 
 // NewState returns the state of a cluster in which nothing ever happened.

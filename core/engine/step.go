@@ -37,11 +37,8 @@ func (e *Engine) begin(now cluster.Time) {
 	e.work.Now = now
 	e.changes, e.replies, e.acks, e.more = nil, nil, nil, false
 	clear(e.touched)
-	for name, at := range e.wakes {
-		if at <= now.Engine {
-			delete(e.wakes, name)
-			e.dirtyJobs[name] = true
-		}
+	for name, ok := e.wakes.due(now.Engine); ok; name, ok = e.wakes.due(now.Engine) {
+		e.dirtyJobs[name] = true
 	}
 }
 
@@ -184,23 +181,22 @@ func (e *Engine) reconcile(now cluster.Time) time.Duration {
 		if !e.setStallsWithin(e.jobStalls(name), r.Stalls, 2*e.cfg.MaxChanges) {
 			e.dirtyJobs[name] = true // the next turn says the rest
 		}
-		delete(e.wakes, name)
+		e.wakes.drop(name)
 		delete(e.noRoom, name)
 		if r.NoRoom {
 			e.noRoom[name] = true
 		}
 		if r.Wake > 0 {
-			e.wakes[name] = now.Engine + r.Wake
+			e.wakes.set(name, now.Engine+r.Wake)
 		}
 		if r.Rollback != 0 {
 			e.rollBack(name, r.Rollback, r.Why, now)
 		}
 	}
-	var wake time.Duration
-	for _, at := range e.wakes {
-		wake = sooner(wake, max(at-now.Engine, 1))
+	if at, ok := e.wakes.first(); ok {
+		return max(at-now.Engine, 1)
 	}
-	return wake
+	return 0
 }
 
 // drains says how far drains are, and asks the drainers about what changed.

@@ -14,15 +14,18 @@ type Journal struct {
 	Backend Backend
 }
 
-// Load calls put with every record and returns the head. An error of put is returned as it is.
+// Load calls put with every record, in the order of keys, one at a time, and returns the head. An error of put is returned as it is. Decoding is shared among the
+// processors, and put may be called from another goroutine than the caller's, never after Load has returned.
 func (j Journal) Load(ctx context.Context, put func(record any) error) (Head, error) {
-	return j.Backend.Load(ctx, func(r Record) error {
-		v, err := wire.Decode(r.Key, r.Value)
-		if err != nil {
-			return fmt.Errorf("load %s: %w", r.Key, err)
-		}
-		return put(v)
-	})
+	var head Head
+	err := decodeAll(ctx, func(ctx context.Context, each func(Record) error) (err error) {
+		head, err = j.Backend.Load(ctx, each)
+		return err
+	}, put)
+	if err != nil {
+		return Head{}, err
+	}
+	return head, nil
 }
 
 // Commit makes one turn durable: records as they are now, and those that are no more as they were.

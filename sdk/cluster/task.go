@@ -182,13 +182,13 @@ type PortGrant struct {
 
 // Observed is what the node's agent last said about a task.
 type Observed struct {
-	State    ObservedState
 	Message  string // how the task got here
 	Err      string // why it ended
 	ExitCode int
-	Healthy  bool // true when running without a health check, or when the check passes
-	Unknown  bool // the agent does not know a task that it once reported; spends no restart attempt
-	At       Time // when the server took the report
+	State    ObservedState // beside what is as small: a task is kept in 512 bytes so
+	Healthy  bool          // true when running without a health check, or when the check passes
+	Unknown  bool          // the agent does not know a task that it once reported; spends no restart attempt
+	At       Time          // when the server took the report
 }
 
 // Condition is what is inferred about a task.
