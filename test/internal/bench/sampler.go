@@ -147,11 +147,12 @@ func (s *Sampler) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		away := s.c.serverAway.Load() // or it came while an answer was waited for
 		v, err := s.look(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err != nil && !s.c.serverAway.Load():
+		case err != nil && !away && !s.c.serverAway.Load():
 			s.violate("sample", "look at the cluster: %v", err)
 		case err == nil:
 			s.check(v)
@@ -165,7 +166,7 @@ func (s *Sampler) run(ctx context.Context) {
 }
 
 func (s *Sampler) look(ctx context.Context) (view, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+4*s.c.opts.SampleEvery) // whoever looks rarely has much to look at
 	defer cancel()
 	v := view{at: time.Now()}
 	nodes, err := s.client.ListNodes(ctx, connect.NewRequest(&apiv1.ListNodesRequest{PageSize: 1000}))
