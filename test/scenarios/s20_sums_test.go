@@ -102,22 +102,25 @@ func Test20CFreeBetweenDeaths(t *testing.T) {
 	c.RunJobs(bench.Job{Name: "c", CPU: 1, Sim: crash("300ms"), More: "history_limit = 5\nrestart {\n delay = \"500ms\"\n max_delay = \"500ms\"\n}"})
 	between := 0
 	live := func() (ids string) {
-		for _, task := range c.Live("c") {
-			ids += task.ID
+		all, _ := c.Listed("c")
+		for _, task := range all {
+			if !task.GetDead() {
+				ids += task.GetId()
+			}
 		}
 		return ids
 	}
 	c.Until(scaled(30*time.Second, 3*time.Minute), "it has died often", func() (bool, any) {
 		deaths := len(c.Lives("c"))
 		before := live()
-		free := c.Node("n1").Free.CPU
-		if free != 0 && free != 1 {
-			t.Fatalf("%g of 1 is free", free)
+		free := c.NodesNow()[0].GetFree().GetMilliCpu()
+		if free != 0 && free != 1000 {
+			t.Fatalf("%d of 1000 is free", free)
 		}
 		if before == "" && live() == "" && len(c.Lives("c")) == deaths {
 			between++
-			if free != 1 {
-				t.Errorf("%g of 1 is free between two tasks", free)
+			if free != 1000 {
+				t.Errorf("%d of 1000 is free between two tasks", free)
 			}
 		}
 		return deaths >= scaled(8, 50), deaths

@@ -206,15 +206,21 @@ func (s *Sampler) list(ctx context.Context, job string) (tasks []*apiv1.Task, re
 	}
 }
 
-// Ready counts the nodes that the server says are ready. Unlike commands, it asks over a connection that there is already.
-func (c *Cluster) Ready() int {
+// NodesNow returns the nodes as the server says they are. Unlike commands, it asks over a connection that there is already, and costs next to nothing.
+func (c *Cluster) NodesNow() []*apiv1.Node {
 	c.t.Helper()
 	res, err := c.Sampler.client.ListNodes(context.Background(), connect.NewRequest(&apiv1.ListNodesRequest{PageSize: 1000}))
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return res.Msg.GetNodes()
+}
+
+// Ready counts the nodes that the server says are ready.
+func (c *Cluster) Ready() int {
+	c.t.Helper()
 	ready := 0
-	for _, n := range res.Msg.GetNodes() {
+	for _, n := range c.NodesNow() {
 		if n.GetState() == "ready" {
 			ready++
 		}
