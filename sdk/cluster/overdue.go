@@ -34,11 +34,12 @@ func Overdue(t *Task, n *Node, now Time) *Stall {
 			s.Message += ": " + t.Observed.Message
 		}
 	}
-	if n.Status.State == NodeSilent {
+	overdue := now.Sub(s.Since) >= Patience
+	if n.Status.State == NodeSilent { // which may have begun a moment ago, and does not make the task's wait a shorter one
 		s.Code, s.Since, s.Clears = CodeNodeSilent, later(s.Since, n.Status.Since), n.Spec.Name+" speaks again, or counts as down"
 		s.Message += "; the node is silent"
 	}
-	if s.Changed = s.Since; now.Sub(s.Since) < Patience {
+	if s.Changed = s.Since; !overdue {
 		return nil
 	}
 	return &s

@@ -326,7 +326,7 @@ func Test11FPluginErrors(t *testing.T) {
 	if err := os.Remove(broken); err != nil {
 		t.Fatal(err)
 	}
-	c.Until(15*time.Second, "n5 gets its five tasks", func() (bool, any) {
+	c.Until(40*time.Second, "n5 gets its five tasks", func() (bool, any) { // a plugin whose answers fail is asked again in half a minute at the latest
 		on := aliveOn(c, "n5")
 		return len(on) == 5 && len(c.Stalls("")) == 0, on
 	})
