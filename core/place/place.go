@@ -30,7 +30,9 @@ type Stalled struct {
 
 // Place puts the tasks of groups on nodes: groups with higher priority first, then those with the oldest task, then by key; tasks of a group as they come. What
 // is placed counts for all that follows. What is stalled is explained by how things stand at the end.
-func Place(c Cluster, groups []Group) Result {
+func Place(c Cluster, groups []Group) Result { return place(c, groups, quickGroups) }
+
+func place(c Cluster, groups []Group, few int) Result {
 	p := newPlacer(&c, groups)
 	tasks := 0
 	needs := make([]*need, len(groups))
@@ -39,6 +41,7 @@ func Place(c Cluster, groups []Group) Result {
 		tasks += len(groups[k].Tasks)
 	}
 	slices.SortStableFunc(needs, before)
+	p.orderIfPays(needs, few)
 	done := make([][]Placement, len(needs))
 	waiting := make([][]*cluster.Task, len(needs))
 	for k, n := range needs {
@@ -79,6 +82,7 @@ type placer struct {
 	claims   map[claimant]int     // numbers of the claims
 	released bool
 	scratch  pile
+	quick    *quickOrder // nil: it does not pay
 }
 
 type claimant struct {
@@ -90,7 +94,7 @@ func newPlacer(c *Cluster, groups []Group) *placer {
 	seen, counted := make(map[string]bool, len(groups)), []string(nil)
 	for k := range groups {
 		job := groups[k].Job
-		if seen[job] || groups[k].Reserve.MaxPerNode > 0 {
+		if n := len(groups[k].Tasks); seen[job] || groups[k].Reserve.MaxPerNode > 0 || n > 1 && n <= quickTasks {
 			counted = append(counted, job)
 		}
 		seen[job] = true
@@ -157,6 +161,11 @@ func (p *placer) branches(attribute string) *branches {
 func (p *placer) group(n *need, done []Placement, tasks []*cluster.Task) ([]Placement, []*cluster.Task) {
 	if len(tasks) == 0 {
 		return done, nil
+	}
+	if p.quick != nil && n.isQuick() {
+		if done, tasks = p.quick.place(n, done, tasks); len(tasks) == 0 {
+			return done, nil
+		}
 	}
 	q := newQueue(p, n)
 	var left []*cluster.Task
@@ -254,7 +263,14 @@ func (q *queue) take(b *bucket, t *cluster.Task) (int, []cluster.PortGrant) {
 	e := b.pile[0]
 	st := q.p.v.at(int(e.node))
 	ports := q.grant(st)
+	before := rankedBy(st, int32(uint32(e.low)), e.node)
 	st.take(Use{Resources: q.n.g.Reserve.Resources, Ports: ports}, q.n.job, t.ID)
+	if q.p.quick != nil {
+		if q.names != nil {
+			before.order = q.p.nameOrder()[e.node]
+		}
+		q.p.quick.moved(before, st)
+	}
 	e.count++
 	if q.p.v.c.stays(int(e.node)) {
 		q.fillUp(int(e.node), 1)
