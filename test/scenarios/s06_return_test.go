@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -377,6 +378,9 @@ func Test06FGoneForGood(t *testing.T) {
 	})
 	if nodes := c.Nodes(); len(nodes) != 3 {
 		t.Errorf("n4 is back: %+v", nodes)
+	}
+	if said, err := os.ReadFile(filepath.Join(c.Dir, "server.log")); err != nil || !strings.Contains(string(said), "agent of an unwanted node turned away") {
+		t.Errorf("the server's log does not say that it turned the agent of n4 away (%v)", err)
 	}
 	if running := c.Running("web"); len(running) != 8 {
 		t.Errorf("%d web run", len(running))
