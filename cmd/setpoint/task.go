@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/view"
@@ -88,9 +89,22 @@ func (a *app) writeTasks(w io.Writer, style console.Style, tasks []*apiv1.Task) 
 	now := time.Now()
 	table := console.NewTable("ID", "NODE", "PHASE", "FOR", "VERSION", "WHY")
 	for _, t := range tasks {
-		table.Row(t.GetId(), t.GetNode(), phaseText(style, t.GetPhase()), ago(now, t.GetObserved().GetAt()), fmt.Sprint(t.GetJobVersion()), taskNote(t))
+		table.Row(t.GetId(), t.GetNode(), phaseText(style, t.GetPhase()), ago(now, phaseSince(t)), fmt.Sprint(t.GetJobVersion()), taskNote(t))
 	}
 	table.Write(w, style)
+}
+
+// phaseSince returns since when a task is in its phase.
+func phaseSince(t *apiv1.Task) *timestamppb.Timestamp {
+	switch {
+	case t.GetPhase() == "stopping":
+		return t.GetDesired().GetSince()
+	case t.GetPhase() == "lost" || t.GetPhase() == "gone":
+		return t.GetCondition().GetSince()
+	case t.GetObserved().GetState() == "" && !t.GetDead():
+		return t.GetCreated()
+	}
+	return t.GetObserved().GetAt()
 }
 
 // taskNote is what matters most about a task beside its phase.

@@ -135,17 +135,3 @@ func (e *Events) recent(n int, match func(*apiv1.Event) bool) cluster.Revision {
 	}
 	return e.turns[0].revision
 }
-
-// askedBy returns who asked for what an event at a revision tells, as far as that is among the recent ones; "" otherwise.
-func (e *Events) askedBy(revision cluster.Revision, kind, job string) string {
-	turns, _, ok := e.since(revision)
-	if !ok || len(turns) == 0 || turns[0].revision != revision {
-		return ""
-	}
-	for _, x := range turns[0].events {
-		if x.GetBy() != "" && x.GetKind() == kind && x.GetJob() == job {
-			return x.GetBy()
-		}
-	}
-	return ""
-}

@@ -30,7 +30,7 @@ func (v *service) TaskHistory(ctx context.Context, req *connect.Request[apiv1.Ta
 		return nil, err
 	}
 	l := &life{
-		state: state, id: id, job: job, slot: slot, events: v.opts.Events, prior: map[string]*cluster.Stall{}, open: map[string]*standing{},
+		state: state, id: id, job: job, slot: slot, prior: map[string]*cluster.Stall{}, open: map[string]*standing{},
 		out: &apiv1.TaskHistoryResponse{Task: string(id), ReachesBackTo: uint64(born)},
 	}
 	if now != nil {
@@ -54,11 +54,10 @@ func (v *service) TaskHistory(ctx context.Context, req *connect.Request[apiv1.Ta
 
 // life gathers what became of one task.
 type life struct {
-	state  *engine.State
-	id     cluster.TaskID
-	job    string
-	slot   cluster.SlotKey
-	events *Events
+	state *engine.State
+	id    cluster.TaskID
+	job   string
+	slot  cluster.SlotKey
 
 	group string         // with which it waits for a node
 	node  cluster.NodeID // "" until it is placed
@@ -251,9 +250,6 @@ func (l *life) concerns(s *engine.State, c cluster.Change) bool {
 func (l *life) add(s *engine.State, e *apiv1.Event, a engine.Authored) {
 	x := &apiv1.HistoryEntry{
 		Revision: uint64(s.Revision), Time: timestamp(s.Now), Kind: e.GetKind(), Text: e.GetText(), Author: string(a.By), By: a.For, Node: e.GetNode(),
-	}
-	if x.GetBy() == "" && a.By == cluster.AuthorOperator {
-		x.By = l.events.askedBy(s.Revision, e.GetKind(), e.GetJob())
 	}
 	switch c := a.Change.(type) {
 	case cluster.AddTask:

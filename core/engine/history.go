@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -13,7 +16,11 @@ func Rebuild(rev cluster.Revision, now cluster.Time, puts []any, deleted []strin
 	var out []cluster.Change
 	st := NewState("")
 	st.Revision, st.Now = rev, now
+	by := map[string]string{}
 	for _, v := range puts {
+		if r, ok := v.(*cluster.Removals); ok && r.Revision == rev {
+			by = removedBy(r, deleted)
+		}
 		if err := st.Restore(v); err != nil {
 			panic(err)
 		}
@@ -34,7 +41,7 @@ func Rebuild(rev cluster.Revision, now cluster.Time, puts []any, deleted []strin
 	}
 	t := Turn{State: st}
 	for _, c := range out {
-		t.Changes = append(t.Changes, Authored{By: c.Owner(), Change: c, For: askedBy(c)})
+		t.Changes = append(t.Changes, Authored{By: c.Owner(), Change: c, For: cmp.Or(askedBy(c), by[removedKey(c)])})
 	}
 	return t
 }
@@ -80,4 +87,61 @@ func rebuilt(v any, rev cluster.Revision, now cluster.Time) []cluster.Change {
 		add(v.Changed == now, cluster.PutStall{Stall: v})
 	}
 	return out
+}
+
+// removals says who removed the jobs and nodes that a turn deleted; nil if it deleted none.
+func removals(t Turn, deletes []any) *cluster.Removals {
+	gone := map[string]string{}
+	for _, v := range deletes {
+		switch v := v.(type) {
+		case *cluster.Job:
+			gone[removedKey(cluster.RemoveJob{Job: v.Name})] = ""
+		case *cluster.Node:
+			gone[removedKey(cluster.RemoveNode{Node: v.ID})] = ""
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	for _, a := range t.Changes {
+		if key := removedKey(a.Change); key != "" {
+			if _, deleted := gone[key]; deleted {
+				gone[key] = a.For
+			}
+		}
+	}
+	out := &cluster.Removals{Revision: t.State.Revision}
+	for _, key := range slices.Sorted(maps.Keys(gone)) {
+		out.By = append(out.By, gone[key])
+	}
+	return out
+}
+
+// removedBy returns who removed the jobs and nodes among deleted keys.
+func removedBy(r *cluster.Removals, deleted []string) map[string]string {
+	var keys []string
+	for _, key := range deleted {
+		if kind, _, _ := strings.Cut(key, "/"); kind == "job" || kind == "node" {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	out := map[string]string{}
+	for i, key := range keys {
+		if i < len(r.By) {
+			out[key] = r.By[i]
+		}
+	}
+	return out
+}
+
+// removedKey returns the key of the job or node that a change removes; "" for any other.
+func removedKey(c cluster.Change) string {
+	switch c := c.(type) {
+	case cluster.RemoveJob:
+		return "job/" + c.Job
+	case cluster.RemoveNode:
+		return "node/" + string(c.Node)
+	}
+	return ""
 }

@@ -1,11 +1,14 @@
 package engine_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/sdk/cluster"
+	"github.com/setpointd/setpoint/sdk/wire"
 )
 
 func TestRebuildTellsWhatChanged(t *testing.T) {
@@ -52,5 +55,52 @@ func TestRebuildTellsWhatChanged(t *testing.T) {
 				t.Errorf("change %d is %+v", i, got.Change)
 			}
 		}
+	}
+}
+
+// Who removed a job or a node is written with the turn, since no record is left that could tell.
+func TestWhoRemovedWhatIsWritten(t *testing.T) {
+	e := engine.New(engine.Config{Heartbeat: time.Hour}, engine.NewState("test"), cluster.Time{})
+	step := func(second int, in ...engine.Input) (engine.Turn, []any, []any) {
+		t.Helper()
+		out := e.Step(in, cluster.Time{Engine: time.Duration(second) * time.Second, Wall: int64(second)})
+		puts, deletes := e.Records(out.Turn)
+		e.Publish(out.Turn)
+		return out.Turn, puts, deletes
+	}
+	spec := func(name string) cluster.JobSpec {
+		return cluster.JobSpec{Name: name, Task: cluster.TaskSpec{Driver: "sim", Command: []string{"x"}}}.WithDefaults()
+	}
+	step(1, engine.Command("ann", engine.RunJob{Spec: spec("a")}), engine.Command("ann", engine.RunJob{Spec: spec("b")}), engine.Command("ann", engine.RunJob{Spec: spec("c")}))
+	turn, puts, deletes := step(2, engine.Command("cid", engine.RemoveJob{Job: "c"}), engine.Command("bob", engine.RemoveJob{Job: "a"}))
+
+	keys := func(records []any) []string {
+		var out []string
+		for _, v := range records {
+			key, err := wire.KeyOf(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, key)
+		}
+		return out
+	}
+	by := map[string]string{}
+	for _, c := range engine.Rebuild(turn.State.Revision, turn.State.Now, puts, keys(deletes)).Changes {
+		if gone, ok := c.Change.(cluster.RemoveJob); ok {
+			by[gone.Job] = c.For
+		}
+	}
+	if !maps.Equal(by, map[string]string{"a": "bob", "c": "cid"}) {
+		t.Errorf("removed by %v", by)
+	}
+
+	// A later turn is not told by what an earlier one left, and a state that is loaded knows nothing of it.
+	_, puts, _ = step(3, engine.Command("ann", engine.ScaleJob{Job: "b", Count: 2}))
+	if slices.Contains(keys(puts), wire.RemovalsKey) {
+		t.Error("nothing was removed, and that is written anew")
+	}
+	if err := engine.NewState("test").Restore(&cluster.Removals{Revision: 2, By: []string{"bob"}}); err != nil {
+		t.Error(err)
 	}
 }

@@ -64,6 +64,7 @@ func (s *State) Restore(v any) error {
 		}
 	case *cluster.Stall:
 		s.stalls.Set(v.Key(), v)
+	case *cluster.Removals: // for those who read the log
 	default:
 		return fmt.Errorf("restore: a %T is no record", v)
 	}

@@ -240,7 +240,8 @@ func (e *Engine) undrained(n *cluster.Node) {
 // Publish makes the state of a committed turn the one that readers see.
 func (e *Engine) Publish(t Turn) { e.published.Store(t.State) }
 
-// Records returns what a turn changed: the records as they are now, and those that are no more as they were. Each record appears once.
+// Records returns what a turn changed: the records as they are now, and those that are no more as they were. Each record appears once. Who removed jobs and
+// nodes is among the records as they are now.
 func (e *Engine) Records(t Turn) (puts, deletes []any) {
 	keys := slices.SortedFunc(maps.Keys(e.touched), compareRecords)
 	for _, k := range keys {
@@ -249,6 +250,9 @@ func (e *Engine) Records(t Turn) (puts, deletes []any) {
 		} else if v := t.Before.record(k); v != nil {
 			deletes = append(deletes, v)
 		}
+	}
+	if r := removals(t, deletes); r != nil {
+		puts = append(puts, r)
 	}
 	return puts, deletes
 }

@@ -60,7 +60,7 @@ func (w *World) checkJournal() {
 	if w.away > 0 {
 		return
 	}
-	have := map[string]bool{}
+	have := map[string]bool{wire.RemovalsKey: true} // which is for readers of the log
 	check := func(v any) {
 		key, value := encode(v)
 		have[key] = true

@@ -18,7 +18,12 @@ const (
 	KindSlot  = "slot"
 	KindTask  = "task"
 	KindStall = "stall"
+
+	KindRemovals = "removals"
 )
+
+// RemovalsKey is the key of the one record of this kind.
+const RemovalsKey = KindRemovals + "/newest"
 
 // ErrRecord is wrapped by every error about a record that cannot be encoded or decoded.
 var ErrRecord = errors.New("bad record")
@@ -39,7 +44,7 @@ func TaskKey(id cluster.TaskID) string { return KindTask + "/" + string(id) }
 func StallKey(key string) string { return KindStall + "/" + key }
 
 // Encode returns a record as a store keeps it: its key, such as "node/n1", "job/web", "slot/web/1", "task/web/1/7" or "stall/" with the stall's key, and its
-// protobuf message. v is a *cluster.Node, *cluster.Job, *cluster.Slot, *cluster.Task or *cluster.Stall; equal records give equal bytes. The error wraps
+// protobuf message. v is a *cluster.Node, *cluster.Job, *cluster.Slot, *cluster.Task, *cluster.Stall or *cluster.Removals; equal records give equal bytes. The error wraps
 // ErrRecord if v is anything else, has no name, or holds text that is not UTF-8.
 func Encode(v any) (key string, value []byte, err error) {
 	var m proto.Message
@@ -54,6 +59,8 @@ func Encode(v any) (key string, value []byte, err error) {
 		m = TaskToProto(r)
 	case *cluster.Stall:
 		m = StallToProto(r)
+	case *cluster.Removals:
+		m = &setpointv1.Removals{Revision: uint64(r.Revision), By: r.By}
 	}
 	if key, err = KeyOf(v); err != nil {
 		return "", nil, fmt.Errorf("encode %T: %w", v, err)
@@ -114,6 +121,12 @@ func decode(key string, value []byte) (any, error) {
 			return nil, err
 		}
 		return StallFromProto(m), nil
+	case KindRemovals:
+		m, err := unmarshal(value, new(setpointv1.Removals))
+		if err != nil {
+			return nil, err
+		}
+		return &cluster.Removals{Revision: cluster.Revision(m.GetRevision()), By: m.GetBy()}, nil
 	}
 	return nil, fmt.Errorf("there is no kind of record %q", kind)
 }
@@ -140,6 +153,8 @@ func KeyOf(v any) (string, error) {
 		key, name = TaskKey(r.ID), string(r.ID)
 	case *cluster.Stall:
 		key, name = StallKey(r.Key()), r.Subject.String()
+	case *cluster.Removals:
+		key, name = RemovalsKey, KindRemovals
 	default:
 		return "", fmt.Errorf("%w: no record is a %T", ErrRecord, v)
 	}

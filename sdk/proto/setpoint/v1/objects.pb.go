@@ -3125,6 +3125,58 @@ func (x *Stall) GetClears() string {
 	return ""
 }
 
+type Removals struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	By            []string               `protobuf:"bytes,2,rep,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Removals) Reset() {
+	*x = Removals{}
+	mi := &file_setpoint_v1_objects_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Removals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Removals) ProtoMessage() {}
+
+func (x *Removals) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_v1_objects_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Removals.ProtoReflect.Descriptor instead.
+func (*Removals) Descriptor() ([]byte, []int) {
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Removals) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Removals) GetBy() []string {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
 type Facts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nodes         int64                  `protobuf:"varint,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
@@ -3135,7 +3187,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[35]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3199,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[35]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3212,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{35}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Facts) GetNodes() int64 {
@@ -3189,7 +3241,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3253,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3266,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{36}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Exclusion) GetSource() string {
@@ -3568,7 +3620,10 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x05since\x18\x06 \x01(\v2\x11.setpoint.v1.TimeR\x05since\x12+\n" +
 	"\achanged\x18\a \x01(\v2\x11.setpoint.v1.TimeR\achanged\x12(\n" +
 	"\x05facts\x18\b \x01(\v2\x12.setpoint.v1.FactsR\x05facts\x12\x16\n" +
-	"\x06clears\x18\t \x01(\tR\x06clears\"Q\n" +
+	"\x06clears\x18\t \x01(\tR\x06clears\"6\n" +
+	"\bRemovals\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x0e\n" +
+	"\x02by\x18\x02 \x03(\tR\x02by\"Q\n" +
 	"\x05Facts\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x03R\x05nodes\x122\n" +
 	"\bexcluded\x18\x02 \x03(\v2\x16.setpoint.v1.ExclusionR\bexcluded\"e\n" +
@@ -3590,7 +3645,7 @@ func file_setpoint_v1_objects_proto_rawDescGZIP() []byte {
 	return file_setpoint_v1_objects_proto_rawDescData
 }
 
-var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Time)(nil),            // 0: setpoint.v1.Time
 	(*Resources)(nil),       // 1: setpoint.v1.Resources
@@ -3627,25 +3682,26 @@ var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Observed)(nil),        // 32: setpoint.v1.Observed
 	(*Condition)(nil),       // 33: setpoint.v1.Condition
 	(*Stall)(nil),           // 34: setpoint.v1.Stall
-	(*Facts)(nil),           // 35: setpoint.v1.Facts
-	(*Exclusion)(nil),       // 36: setpoint.v1.Exclusion
-	nil,                     // 37: setpoint.v1.Resources.UnitsEntry
-	nil,                     // 38: setpoint.v1.NodeSpec.LabelsEntry
-	nil,                     // 39: setpoint.v1.NodeDescription.AttributesEntry
-	nil,                     // 40: setpoint.v1.JobSpec.LabelsEntry
-	nil,                     // 41: setpoint.v1.TaskSpec.EnvEntry
-	nil,                     // 42: setpoint.v1.TaskSpec.ConfigEntry
+	(*Removals)(nil),        // 35: setpoint.v1.Removals
+	(*Facts)(nil),           // 36: setpoint.v1.Facts
+	(*Exclusion)(nil),       // 37: setpoint.v1.Exclusion
+	nil,                     // 38: setpoint.v1.Resources.UnitsEntry
+	nil,                     // 39: setpoint.v1.NodeSpec.LabelsEntry
+	nil,                     // 40: setpoint.v1.NodeDescription.AttributesEntry
+	nil,                     // 41: setpoint.v1.JobSpec.LabelsEntry
+	nil,                     // 42: setpoint.v1.TaskSpec.EnvEntry
+	nil,                     // 43: setpoint.v1.TaskSpec.ConfigEntry
 }
 var file_setpoint_v1_objects_proto_depIdxs = []int32{
-	37, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
+	38, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
 	0,  // 1: setpoint.v1.Node.joined:type_name -> setpoint.v1.Time
 	3,  // 2: setpoint.v1.Node.spec:type_name -> setpoint.v1.NodeSpec
 	4,  // 3: setpoint.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	5,  // 4: setpoint.v1.Node.status:type_name -> setpoint.v1.NodeStatus
 	6,  // 5: setpoint.v1.Node.drain:type_name -> setpoint.v1.DrainStatus
-	38, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
+	39, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
 	0,  // 7: setpoint.v1.NodeSpec.drain_since:type_name -> setpoint.v1.Time
-	39, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
+	40, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
 	1,  // 9: setpoint.v1.NodeDescription.capacity:type_name -> setpoint.v1.Resources
 	0,  // 10: setpoint.v1.NodeStatus.since:type_name -> setpoint.v1.Time
 	0,  // 11: setpoint.v1.NodeStatus.replace:type_name -> setpoint.v1.Time
@@ -3660,7 +3716,7 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	10, // 20: setpoint.v1.JobControl.versions:type_name -> setpoint.v1.JobVersion
 	0,  // 21: setpoint.v1.JobVersion.created:type_name -> setpoint.v1.Time
 	11, // 22: setpoint.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	40, // 23: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
+	41, // 23: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
 	12, // 24: setpoint.v1.JobSpec.plugins:type_name -> setpoint.v1.PluginSettings
 	13, // 25: setpoint.v1.JobSpec.max_unavailable:type_name -> setpoint.v1.Amount
 	14, // 26: setpoint.v1.JobSpec.spread:type_name -> setpoint.v1.Spread
@@ -3668,8 +3724,8 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	21, // 28: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
 	22, // 29: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
 	15, // 30: setpoint.v1.Spread.targets:type_name -> setpoint.v1.SpreadTarget
-	41, // 31: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
-	42, // 32: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
+	42, // 31: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
+	43, // 32: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
 	1,  // 33: setpoint.v1.TaskSpec.resources:type_name -> setpoint.v1.Resources
 	17, // 34: setpoint.v1.TaskSpec.ports:type_name -> setpoint.v1.Port
 	19, // 35: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
@@ -3699,8 +3755,8 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	0,  // 59: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
 	0,  // 60: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
 	0,  // 61: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
-	35, // 62: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
-	36, // 63: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
+	36, // 62: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
+	37, // 63: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
 	64, // [64:64] is the sub-list for method output_type
 	64, // [64:64] is the sub-list for method input_type
 	64, // [64:64] is the sub-list for extension type_name
@@ -3719,7 +3775,7 @@ func file_setpoint_v1_objects_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_v1_objects_proto_rawDesc), len(file_setpoint_v1_objects_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   43,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
