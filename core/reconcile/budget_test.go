@@ -292,3 +292,15 @@ func TestWaitingTaskFollowsTheNodesOfItsSlot(t *testing.T) {
 	s.decide()
 	s.want("") // what runs stays
 }
+
+// A slot whose task is forced to go as an update begins is one of those that are not up, from the first decision on.
+func TestSlotForcedToLeaveAsAnUpdateBeginsCountsForIt(t *testing.T) {
+	s := upScene(t, 3, 3, nil)
+	id := s.of("1").ID
+	s.says[id] = saying{Transition: cluster.Transition{Task: id, To: cluster.DesiredShutdown, Strength: cluster.Forced, By: "d", Grace: -1}}
+	s.version(env("2"))
+	for _, told := range []string{"stop 1", ""} { // deciding again changes nothing
+		s.decide()
+		s.want(told)
+	}
+}

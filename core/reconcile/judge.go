@@ -132,7 +132,9 @@ func (d *decision) judge(s *slot) {
 		}
 		s.tasks = append(s.tasks, t)
 	}
-	d.choose(s)
+	if d.choose(s); !s.up && s.NotUpSince.IsZero() && s.status != unwanted {
+		s.NotUpSince, s.NotUpWhy = d.now, whyNotUp(s) // by what came before this decision, not by what it tells
+	}
 }
 
 // choose finds the task that the slot keeps, and the one that is to replace it.

@@ -216,12 +216,21 @@ func (d *decision) budget(u *cluster.Update) budget {
 			continue
 		}
 		b.notUp++
-		if s.FellIn(u, d.now) || s.MovedBy == cluster.MovedByUpdate {
+		if d.fellIn(s, u) || s.MovedBy == cluster.MovedByUpdate {
 			b.notUpUpdate++
 		}
 	}
 	b.limit = d.spec.MaxUnavailable.Of(b.wanted)
 	return b
+}
+
+// fellIn is Slot.FellIn of the slot as it will be noted: what told its task to go in this very decision moved it.
+func (d *decision) fellIn(s *slot, u *cluster.Update) bool {
+	noted := *s.Slot
+	if noted.NotUpSince.IsZero() {
+		noted.NotUpSince, noted.NotUpWhy = d.now, whyNotUp(s)
+	}
+	return noted.FellIn(u, d.now)
 }
 
 // down returns how many slots are not up, as far as they count for a cause.

@@ -1,5 +1,5 @@
-// Command mutants shows that the simulator finds faults: it makes one in a copy of the core, plays games, and wants one of them to fail; and so for each of its
-// mutations. The tree itself is not touched: the go command overlays the changed file.
+// Command mutants shows that the simulator finds faults: it makes one in a copy of the core, plays games, those that once failed among them, and wants one of
+// them to fail; and so for each of its mutations. The tree itself is not touched: the go command overlays the changed file.
 //
 // It may import the standard library only.
 package main
@@ -76,7 +76,7 @@ func run(ctx context.Context, o options) (bool, error) {
 		o.limit = 3*plain.took + time.Minute
 	}
 	fmt.Printf("%d games hold without a mutation (%s)\n\n", o.seeds, plain.took.Round(time.Second))
-	const line = "%-68s %5s %5s  %s\n"
+	const line = "%-68s %-7s %5s  %s\n"
 	fmt.Printf(line, "MUTATION", "GAME", "TIME", "WHAT DID NOT HOLD")
 	all, escaped := 0, 0
 	for i := range mutations {
@@ -143,7 +143,7 @@ func play(ctx context.Context, o options, dir string, m *mutation) (outcome, err
 		ctx, cancel = context.WithTimeout(ctx, o.limit)
 		defer cancel()
 	}
-	games := exec.CommandContext(ctx, filepath.Join(dir, "sim.test"), "-test.run", "^TestChaos$", "-until-failure", "-seeds", strconv.Itoa(o.seeds))
+	games := exec.CommandContext(ctx, filepath.Join(dir, "sim.test"), "-test.run", "^(TestChaos|TestSeedsThatFailedOnce)$", "-until-failure", "-seeds", strconv.Itoa(o.seeds))
 	games.Dir = filepath.Join(o.root, "core", "sim")
 	b, err := games.CombinedOutput()
 	out := outcome{took: time.Since(start)}
@@ -183,8 +183,8 @@ func (m *mutation) overlay(root, dir string) (string, error) {
 }
 
 var (
-	failed = regexp.MustCompile(`--- FAIL: TestChaos/seed/(\d+)`)
-	reason = regexp.MustCompile(`chaos_test\.go:\d+: (?:[0-9.hms]+: )?(.*)`)
+	failed = regexp.MustCompile(`--- FAIL: Test(?:Chaos/seed|SeedsThatFailedOnce)/(\S+)`)
+	reason = regexp.MustCompile(`(?:chaos|seeds)_test\.go:\d+: (?:[0-9.hms]+: )?(.*)`)
 )
 
 // first returns the first game that failed, and what did not hold in it.
