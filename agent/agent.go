@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/setpointd/setpoint/agent/driver"
@@ -55,6 +56,7 @@ type Agent struct {
 	holder *pki.Holder
 	file   *state.File
 	set    *worker.Set
+	period time.Duration // of the server's heartbeats, as it said last; 0: it has not yet. Owner: talk
 
 	// Owner: whoever describes the machine, which are the join and then one session after the other.
 	scripts    *machine.Scripts
@@ -179,6 +181,7 @@ func (a *Agent) talk(ctx context.Context) error {
 		if time.Since(began) > maxPause {
 			wait.reset()
 		}
+		wait.most = a.longest(err)
 		next := wait.next()
 		level := severity(err)
 		if err.Error() == said {
@@ -190,6 +193,15 @@ func (a *Agent) talk(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// longest returns the longest pause after a session that ended so. A server that starts again gives its nodes no more than their grace, which is several heartbeats:
+// one that nobody heard of is asked for about once a heartbeat. One that refuses the agent is not.
+func (a *Agent) longest(err error) time.Duration {
+	if a.period <= 0 || severity(err) >= hclog.Error || connect.CodeOf(err) == connect.CodeResourceExhausted {
+		return maxPause
+	}
+	return min(max(a.period, firstPause), maxPause)
 }
 
 // describe looks at the machine.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -15,12 +16,13 @@ const (
 // backoff is a pause that grows. The zero value begins with the shortest.
 type backoff struct {
 	bound time.Duration
+	most  time.Duration // 0: maxPause
 }
 
 // next returns the pause before the next attempt: between half of a bound that grows and all of it, so that many agents that lost one server
 // come back spread over time.
 func (b *backoff) next() time.Duration {
-	b.bound = min(max(2*b.bound, firstPause), maxPause)
+	b.bound = min(max(2*b.bound, firstPause), cmp.Or(b.most, maxPause))
 	return b.bound/2 + rand.N(b.bound/2)
 }
 

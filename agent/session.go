@@ -148,6 +148,7 @@ func (s *session) greet() error {
 	if s.period <= 0 {
 		s.period = defaultPeriod
 	}
+	s.agent.period = s.period
 	s.hear()
 	return nil
 }
