@@ -135,7 +135,7 @@ var mutations = []mutation{
 	},
 	{
 		"wake nobody when an address is freed", "core/engine/pools.go",
-		"g.dirty = g.dirty || changed[a.Pool]", "g.dirty = g.dirty || false",
+		"g.dirty = g.dirty || changed[a.Pool]", "g.dirty = g.dirty || changed[a.Pool] && false",
 	},
 	{
 		"leave pools out of the reasons", "core/place/reason.go",
