@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,10 +199,10 @@ func (a *Agent) talk(ctx context.Context) error {
 // longest returns the longest pause after a session that ended so. A server that starts again gives its nodes no more than their grace, which is several heartbeats:
 // one that nobody heard of is asked for about once a heartbeat. One that refuses the agent is not.
 func (a *Agent) longest(err error) time.Duration {
-	if a.period <= 0 || severity(err) >= hclog.Error || connect.CodeOf(err) == connect.CodeResourceExhausted {
+	if severity(err) >= hclog.Error || connect.CodeOf(err) == connect.CodeResourceExhausted {
 		return maxPause
 	}
-	return min(max(a.period, firstPause), maxPause)
+	return min(max(cmp.Or(a.period, defaultPeriod), firstPause), maxPause)
 }
 
 // describe looks at the machine.

@@ -21,7 +21,7 @@ func TestPausesEndWithinTheGrace(t *testing.T) {
 		{"broken", time.Second, errors.New("nothing came from the server for 3s"), time.Second},
 		{"heartbeats are rare", time.Minute, away, maxPause},
 		{"heartbeats are very frequent", time.Millisecond, away, firstPause},
-		{"it never answered", 0, away, maxPause},
+		{"it has not answered since the agent started", 0, away, defaultPeriod},
 		{"refused", time.Second, connect.NewError(connect.CodeUnauthenticated, errors.New("expired")), maxPause},
 		{"too many", time.Second, connect.NewError(connect.CodeResourceExhausted, errors.New("too many sessions")), maxPause},
 	} {
