@@ -20,7 +20,7 @@ func (w *World) checkPace(t engine.Turn) {
 			}
 		}
 	}
-	leaving := map[string]bool{} // jobs of which something up was told to leave voluntarily
+	leaving := map[string]bool{} // jobs of which something up was told to leave voluntarily, and whether for a better place
 	var placed []*cluster.Task
 	for _, c := range t.Changes {
 		switch c := c.Change.(type) {
@@ -39,7 +39,7 @@ func (w *World) checkPace(t engine.Turn) {
 			}
 		case cluster.SetDesired:
 			if x := t.State.Task(c.Task); x != nil && w.checkLeaves(t, x, c.Desired) {
-				leaving[x.Job] = true
+				leaving[x.Job] = leaving[x.Job] || strings.HasPrefix(c.Desired.Reason, "rebalance")
 			}
 		case cluster.SetPlacement:
 			if x := t.State.Task(c.Task); x != nil {
@@ -48,8 +48,8 @@ func (w *World) checkPace(t engine.Turn) {
 			}
 		}
 	}
-	for job := range leaving {
-		w.checkBudget(t, job)
+	for job, rebalance := range leaving {
+		w.checkBudget(t, job, rebalance)
 	}
 	w.checkPriority(t, placed)
 }
@@ -219,8 +219,8 @@ func (w *World) checkLeaves(t engine.Turn, x *cluster.Task, d cluster.Desired) b
 }
 
 // checkBudget checks that no more slots of a job are not up than it allows, after some that were up were told to leave. A slot that was not up before an
-// update and has not been up since does not count for it.
-func (w *World) checkBudget(t engine.Turn, job string) {
+// update and has not been up since does not count for it; all do for what moves to a better place.
+func (w *World) checkBudget(t engine.Turn, job string, all bool) {
 	j := t.State.Job(job)
 	if j == nil || !j.Control.Spec.Numbered() || j.Control.Spec.Parallelism > 0 {
 		return // which slots of other types are wanted is not in the records
@@ -239,7 +239,7 @@ func (w *World) checkBudget(t engine.Turn, job string) {
 			up = up || x.Up(n)
 			forced = forced || n != nil && n.Spec.Availability == cluster.Drain && n.Spec.DrainDeadline > 0 && w.now.Sub(n.Spec.DrainSince) >= n.Spec.DrainDeadline
 		}
-		if !up && (s.FellIn(&j.Update, t.State.Now) || s.MovedBy == cluster.MovedByUpdate) {
+		if !up && (all || s.FellIn(&j.Update, t.State.Now) || s.MovedBy == cluster.MovedByUpdate) {
 			down++
 		}
 	}
