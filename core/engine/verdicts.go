@@ -84,14 +84,25 @@ func (e *Engine) pluginVerdicts(in PluginVerdicts) {
 		c.take(v)
 		c.session = in.Session
 		if v.Failure == nil && in.Revision >= c.lateAt {
-			for i := range c.late.All() {
-				e.judged(p, uint32(i)) // also where nothing was said because nothing changed
+			if c.late.Count() > 0 {
+				e.inTime(c) // also where nothing was said because nothing changed
 			}
 			c.late = nil
 		}
 		e.classChanged(c, v)
 	}
 	e.weigh(p)
+}
+
+// inTime has all looked at again that depends on a class of which some answers were late.
+func (e *Engine) inTime(c *class) {
+	for name := range c.jobs {
+		e.dirtyJobs[name] = true
+		e.forgetBook(name)
+		for _, g := range e.groupsOf[name] {
+			g.dirty = true
+		}
+	}
 }
 
 // take replaces or changes what was said of the class.
