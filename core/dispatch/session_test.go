@@ -267,7 +267,7 @@ func TestHeartbeatsAreGathered(t *testing.T) {
 		for _, a := range agents {
 			a.welcome()
 		}
-		time.Sleep(time.Second)
+		time.Sleep(1050 * time.Millisecond) // to between two times at which what was heard is passed on
 		taken[engine.AgentsHeard](e)
 		for range 3 {
 			for _, a := range agents {

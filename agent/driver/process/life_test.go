@@ -51,6 +51,18 @@ func state(t *testing.T, d *Driver, h driver.Handle, want driver.State) driver.S
 	return status
 }
 
+// becomes waits for a state. A process that this one starts at the same moment holds a task's lock until it executes its program.
+func becomes(t *testing.T, d *Driver, h driver.Handle, want driver.State) {
+	t.Helper()
+	until(t, string(want), func() bool {
+		status, err := d.Recover(t.Context(), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status.State == want
+	})
+}
+
 func readAll(t *testing.T, d *Driver, h driver.Handle, req driver.LogsRequest) []string {
 	t.Helper()
 	var out []string

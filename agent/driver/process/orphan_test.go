@@ -68,6 +68,7 @@ func TestShimKilledIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "shim gone", func() bool { return !running(shim) })
+	becomes(t, d, h, driver.StateOrphaned)
 	if status := state(t, d, h, driver.StateOrphaned); status.Message == "" {
 		t.Errorf("status is %+v", status)
 	}
