@@ -247,3 +247,59 @@ func TestWaitingTaskShowsWhatHoldsItsSlot(t *testing.T) {
 		}
 	}
 }
+
+// What stands of a node goes with it, also while nobody says anew to which nodes a slot is limited: its place is another's next.
+func TestRemovedNodeIsNotCountedWhileItsPluginIsAway(t *testing.T) {
+	w := sim.New(append(plugins(), sim.Racks())...)
+	small := cluster.Resources{MilliCPU: 1000, Memory: 1 << 30}
+	w.AddNode("n1", map[string]string{"rack": "r0"}, small) // which the filter refuses, as it will the one that gets its place
+	w.AddNode("n2", map[string]string{"rack": "r0", "disk": "ssd"}, small)
+	w.Run(time.Second)
+	w.MustDo(engine.RunJob{Spec: job("db", 0, func(s *cluster.JobSpec) {
+		s.Type, s.Task.Resources.MilliCPU, s.Plugins = sim.TypeRack, 4000, sim.Constraints("node.labels.disk == ssd")
+	})})
+	w.Run(time.Second)
+	w.KillPlugin("racks")
+	w.MustDo(engine.Decommission{Node: "n1", Force: true})
+	w.Run(time.Second)
+	w.MustDo(engine.RemoveNode{Node: "n1"})
+	w.AddNode("n3", map[string]string{"rack": "r1"}, small)
+	w.Run(time.Second)
+	waiting := 0
+	for x := range w.State().TasksOf("db") {
+		waiting++
+		if s := w.State().TaskStalls(x); len(s) != 1 || s[0].Facts.Nodes != 1 {
+			t.Errorf("%s: %+v, want one node", x.ID, s)
+		}
+	}
+	if waiting != 1 {
+		t.Errorf("%d tasks wait, want 1", waiting)
+	}
+}
+
+// A slot that is held starts nothing, whatever room there is.
+func TestHeldSlotStartsNothing(t *testing.T) {
+	w := sim.New(append(plugins(), sim.Racks())...)
+	w.AddNode("n1", map[string]string{"rack": "r0"}, cluster.Resources{MilliCPU: 5000, Memory: 8 << 30})
+	w.Run(time.Second)
+	w.MustDo(engine.RunJob{Spec: job("first", 1, func(s *cluster.JobSpec) { s.Task.Resources.MilliCPU = 4000 })})
+	w.Run(5 * time.Second)
+	spec := job("db", 0, func(s *cluster.JobSpec) { s.Type, s.Task.Resources.MilliCPU = sim.TypeRack, 4000 })
+	w.MustDo(engine.RunJob{Spec: spec})
+	w.Run(time.Second)
+	spec.Labels = map[string]string{"hold": "r0"}
+	w.MustDo(engine.RunJob{Spec: spec})
+	w.Run(time.Second)
+	w.MustDo(engine.RemoveJob{Job: "first"})
+	w.Run(5 * time.Second)
+	for x := range w.State().TasksOf("db") {
+		if x.Placed() {
+			t.Errorf("%s is on %s, and its slot is held", x.ID, x.Placement.Node)
+		}
+	}
+	spec.Labels = nil
+	w.MustDo(engine.RunJob{Spec: spec})
+	if !w.RunUntil(5*time.Second, func() bool { return up(w, "db") == 1 }) {
+		t.Error("nothing runs in a slot that is held no more")
+	}
+}

@@ -1,5 +1,5 @@
-// Command mutants shows that the simulator finds faults: it makes one in a copy of the core, plays games, those that once failed among them, and wants one of
-// them to fail; and so for each of its mutations. The tree itself is not touched: the go command overlays the changed file.
+// Command mutants shows that the simulator finds faults: it makes one in a copy of the core, plays games, those that once failed among them, and stories, and
+// wants one of them to fail; and so for each of its mutations. The tree itself is not touched: the go command overlays the changed file.
 //
 // It may import the standard library only.
 package main
@@ -143,7 +143,7 @@ func play(ctx context.Context, o options, dir string, m *mutation) (outcome, err
 		ctx, cancel = context.WithTimeout(ctx, o.limit)
 		defer cancel()
 	}
-	games := exec.CommandContext(ctx, filepath.Join(dir, "sim.test"), "-test.run", "^(TestChaos|TestSeedsThatFailedOnce)$", "-until-failure", "-seeds", strconv.Itoa(o.seeds))
+	games := exec.CommandContext(ctx, filepath.Join(dir, "sim.test"), "-test.run", "^Test", "-test.failfast", "-until-failure", "-seeds", strconv.Itoa(o.seeds))
 	games.Dir = filepath.Join(o.root, "core", "sim")
 	b, err := games.CombinedOutput()
 	out := outcome{took: time.Since(start)}
@@ -183,15 +183,19 @@ func (m *mutation) overlay(root, dir string) (string, error) {
 }
 
 var (
-	failed = regexp.MustCompile(`--- FAIL: Test(?:Chaos/seed|SeedsThatFailedOnce)/(\S+)`)
-	reason = regexp.MustCompile(`(?:chaos|seeds)_test\.go:\d+: (?:[0-9.hms]+: )?(.*)`)
+	game   = regexp.MustCompile(`--- FAIL: Test(?:Chaos/seed|SeedsThatFailedOnce/)(\S+)`)
+	story  = regexp.MustCompile(`--- FAIL: Test(\S+)`)
+	reason = regexp.MustCompile(`_test\.go:\d+: (?:[0-9.hms]+: )?(.*)`)
 )
 
-// first returns the first game that failed, and what did not hold in it.
+// first returns the first game or story that failed, and what did not hold in it.
 func first(output string) (seed, by string) {
 	seed, by = "?", "the program ended"
-	if m := failed.FindStringSubmatch(output); m != nil {
-		seed = m[1]
+	for _, failed := range []*regexp.Regexp{game, story} {
+		if m := failed.FindStringSubmatch(output); m != nil {
+			seed = m[1]
+			break
+		}
 	}
 	if m := reason.FindStringSubmatch(output); m != nil {
 		by = m[1]

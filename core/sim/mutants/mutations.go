@@ -178,10 +178,6 @@ var mutations = []mutation{
 		"f.Allowed, f.Pending, f.Ranks = c.allowed, p.unjudged(c), c.ranks", "f.Allowed, f.Pending, f.Ranks = c.allowed, p.unjudged(c), nil",
 	},
 	{
-		"keep what stands of nodes that were removed", "core/engine/index.go",
-		"g.stands, g.dirty = nil, true", "g.dirty = g.dirty || false",
-	},
-	{
 		"let a task wait for the nodes that its slot had", "core/reconcile/job.go",
 		"case s.status == wanted && t.live() && !t.Placed() && !slices.Equal(t.Nodes, s.Nodes):", "case false:",
 	},
