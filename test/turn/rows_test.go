@@ -48,6 +48,7 @@ func BenchmarkArrive(b *testing.B) {
 		var took, commit figures
 		x.step, x.commit, x.commits = 0, 0, 0
 		n := 0
+		machine := watch(b, x)
 		for b.Loop() {
 			spec := w.spec(n)
 			spec.Name, spec.Count = fmt.Sprintf("one%d", n), 1
@@ -62,6 +63,7 @@ func BenchmarkArrive(b *testing.B) {
 			})
 			took, commit = append(took, time.Since(t0)), append(commit, (x.commit-c0)/time.Duration(x.commits-k0))
 		}
+		machine.report()
 		took.report(b, "arrival")
 		commit.report(b, "commit")
 		b.ReportMetric(float64(x.step.Microseconds())/float64(n), "cpu-µs/op")
@@ -76,23 +78,22 @@ func BenchmarkDown(b *testing.B) {
 		var took, commit figures
 		x.step = 0
 		n, lost := 0, 0
+		machine := watch(b, x)
 		for b.Loop() {
 			id := nodeID(n % w.heavy)
 			n++
-			b.StopTimer()
 			var others []cluster.NodeID
-			for o := range x.eng.View().Nodes() {
-				if o.ID != id && o.Status.State == cluster.NodeReady {
-					others = append(others, o.ID)
-				}
-			}
-			x.skew += 3 * time.Hour // the limit of silence, which the others break now
 			var tasks []*cluster.Task
-			for t := range x.eng.View().TasksOn(id) {
-				tasks = append(tasks, t)
-			}
+			machine.aside(func() {
+				for o := range x.eng.View().Nodes() {
+					if o.ID != id && o.Status.State == cluster.NodeReady {
+						others = append(others, o.ID)
+					}
+				}
+				x.skew += 3 * time.Hour // the limit of silence, which the others break now
+				tasks = slices.Collect(x.eng.View().TasksOn(id))
+			})
 			lost += len(tasks)
-			b.StartTimer()
 			t0, c0, k0 := time.Now(), x.commit, x.commits
 			out := x.turn(b, engine.AgentsHeard{Nodes: others})
 			for out.More {
@@ -106,6 +107,7 @@ func BenchmarkDown(b *testing.B) {
 			})
 			took, commit = append(took, time.Since(t0)), append(commit, (x.commit-c0)/time.Duration(x.commits-k0))
 		}
+		machine.report()
 		took.report(b, "replaced")
 		commit.report(b, "commit")
 		b.ReportMetric(float64(x.step.Microseconds())/1000/float64(n), "cpu-ms/op")
@@ -122,6 +124,7 @@ func BenchmarkLabel(b *testing.B) {
 			x := newWorld(b, w)
 			x.step, x.told, x.commits = 0, 0, 0
 			n, heard := 0, 0
+			machine := watch(b, x)
 			for b.Loop() {
 				x.do(b, engine.LabelNode{Node: string(nodeID(n % w.nodes)), Set: map[string]string{"rack": fmt.Sprintf("r%d", n)}})
 				n++
@@ -131,6 +134,7 @@ func BenchmarkLabel(b *testing.B) {
 					x.turn(b, in)
 				}
 			}
+			machine.report()
 			b.ReportMetric(float64(x.step.Microseconds())/float64(n), "cpu-µs/op")
 			b.ReportMetric(float64(x.told)/float64(n), "told/op")
 			b.ReportMetric(float64(heard)/float64(n), "heard/op")
@@ -164,6 +168,7 @@ func BenchmarkStalled(b *testing.B) {
 			}
 			x.step, x.told = 0, 0
 			n, stalls := 0, 0
+			machine := watch(b, x)
 			for b.Loop() {
 				var ops []engine.Op
 				for range batch {
@@ -181,6 +186,7 @@ func BenchmarkStalled(b *testing.B) {
 					}
 				}
 			}
+			machine.report()
 			b.ReportMetric(float64(x.step.Microseconds())/float64(n), "cpu-µs/change")
 			b.ReportMetric(float64(stalls)/float64(n), "stalls-written/change")
 		})
@@ -195,6 +201,7 @@ func BenchmarkRolling(b *testing.B) {
 			x := newWorld(b, w)
 			x.dry, x.step = true, 0
 			n := 0
+			machine := watch(b, x)
 			for b.Loop() {
 				n++
 				spec := w.spec(0)
@@ -210,6 +217,7 @@ func BenchmarkRolling(b *testing.B) {
 					}
 				}
 			}
+			machine.report()
 			b.ReportMetric(float64(x.step.Microseconds())/float64(n)/float64(nodes), "cpu-µs/step")
 			b.ReportMetric(float64(x.step.Milliseconds())/float64(n), "cpu-ms/op")
 		})
@@ -223,6 +231,7 @@ func BenchmarkReports(b *testing.B) {
 		x.step, x.commit = 0, 0
 		n := 0
 		const batch = 2048
+		machine := watch(b, x)
 		for b.Loop() {
 			var in []engine.Input
 			for range batch {
@@ -239,6 +248,7 @@ func BenchmarkReports(b *testing.B) {
 				out = x.turn(b)
 			}
 		}
+		machine.report()
 		b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "changes/s")
 		b.ReportMetric(float64(x.step.Microseconds())/float64(n), "cpu-µs/change")
 		b.ReportMetric(float64(x.commit.Microseconds())/float64(n), "commit-µs/change")
@@ -252,25 +262,28 @@ func BenchmarkStart(b *testing.B) {
 		path := storedWorld(b, w)
 		var took figures
 		var heap, plugins float64
+		machine := watch(b, nil)
 		for b.Loop() {
-			before := heapInUse()
+			var before float64
+			machine.aside(func() { before = heapInUse() })
 			t0 := time.Now()
 			x := loadBench(b, path)
 			t1 := time.Now()
 			x.turn(b)
 			took = append(took, time.Since(t0))
-			b.StopTimer()
-			b.Logf("loaded in %v, decided in %v", t1.Sub(t0), time.Since(t1))
-			x.report(b, w.nodes)
-			x.until(b, func() bool { return len(x.in.ch) == 0 && pluginsReady(x) && x.settled(w) })
-			heap = max(heap, heapInUse()-before)
-			plugins = max(plugins, x.pluginMemory(b))
-			x.stop()
-			if err := x.journal.Backend.Close(); err != nil {
-				b.Fatal(err)
-			}
-			b.StartTimer()
+			machine.aside(func() {
+				b.Logf("loaded in %v, decided in %v", t1.Sub(t0), time.Since(t1))
+				x.report(b, w.nodes)
+				x.until(b, func() bool { return len(x.in.ch) == 0 && pluginsReady(x) && x.settled(w) })
+				heap = max(heap, heapInUse()-before)
+				plugins = max(plugins, x.pluginMemory(b))
+				x.stop()
+				if err := x.journal.Backend.Close(); err != nil {
+					b.Fatal(err)
+				}
+			})
 		}
+		machine.report()
 		took.report(b, "start")
 		b.ReportMetric(heap/(1<<20), "heap-MiB")
 		b.ReportMetric(plugins/(1<<20), "plugin-MiB")
