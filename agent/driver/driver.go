@@ -61,6 +61,12 @@ type Health struct {
 	Message string
 }
 
+// The values of attributes that say whether something is enforced here.
+const (
+	Enforced   = "enforced"
+	Unenforced = "unenforced"
+)
+
 // Fingerprint is what a driver finds out about this machine.
 type Fingerprint struct {
 	// Attributes are node attributes by their full name, such as "driver.process.user_switch" = "true".

@@ -20,6 +20,8 @@ const (
 	RejectUserNotAllowed  = "user_not_allowed"
 	RejectBadDirectory    = "bad_directory"
 	RejectRefusedBySystem = "refused_by_system"
+	// RejectUnenforced: the spec asks for what this machine cannot enforce, and the agent is configured to run nothing of the kind.
+	RejectUnenforced = "unenforced"
 )
 
 // RejectedError says that a task cannot run here: nothing ran, and the same spec on the same machine would be refused again.

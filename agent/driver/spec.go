@@ -27,11 +27,13 @@ type Spec struct {
 	Settings map[string]string `json:"settings,omitempty"`
 }
 
-// Resources are what was reserved for a task.
+// Resources are what was reserved for a task. Where the machine can, a driver holds the task to them: its share of the processors is as large as CPUMilli
+// when they are short, and with more memory than MemoryBytes it is ended. Fingerprint.Attributes say what can be held to here, as "driver.NAME.memory" and
+// "driver.NAME.cpu", each "enforced" or "unenforced".
 type Resources struct {
-	// CPUMilli is in thousandths of a core.
+	// CPUMilli is in thousandths of a core; 0: nothing is reserved.
 	CPUMilli int64 `json:"cpu_milli,omitempty"`
-	// MemoryBytes is in bytes.
+	// MemoryBytes is in bytes; 0: nothing is reserved, and nothing limited.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 }
 
@@ -54,6 +56,8 @@ type Handle struct {
 	TaskID string `json:"task_id"`
 	// Data belongs to the driver. A handle without it is valid: it finds what was started but not yet written down when the agent died.
 	Data json.RawMessage `json:"data,omitempty"`
+	// Unenforced says, for people, what the spec asks for and this machine does not enforce, each with its reason; the task runs all the same.
+	Unenforced []string `json:"unenforced,omitempty"`
 }
 
 // State is what a driver knows of a task.
@@ -101,7 +105,8 @@ type Exit struct {
 	Code int `json:"code"`
 	// Signal is the name of the signal that ended it, without SIG; empty if it ended by itself.
 	Signal string `json:"signal,omitempty"`
-	// OOM is true if it is certain that the kernel killed it for want of memory.
+	// OOM is true if it is certain that the kernel killed a process of the task for want of memory: by its counter, never by the exit code. The task may
+	// have ended by itself thereafter.
 	OOM bool `json:"oom,omitempty"`
 	// Started and Finished are in wall time; Started is zero if not known.
 	Started  time.Time `json:"started,omitzero"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/setpointd/setpoint/agent/driver"
@@ -29,7 +30,7 @@ func (t *task) act(ctx context.Context, next action, v view, told state.Assignme
 		t.giveUp()
 		t.sleep(ctx, time.Now())
 	case announce:
-		t.observe(func(s *state.Status) { s.State, s.Healthy, s.Message = cluster.Running, t.passed, "started" })
+		t.observe(func(s *state.Status) { s.State, s.Healthy, s.Message = cluster.Running, t.passed, t.startedMessage() })
 	case stop:
 		t.fenced = t.fenced || v.fenced
 		t.stop(ctx)
@@ -137,6 +138,14 @@ func (t *task) started(ctx context.Context, h driver.Handle, err error) {
 		}
 		t.setRuntime(unknown)
 	}
+}
+
+// startedMessage says that the task runs, and what of its limits nobody holds it to.
+func (t *task) startedMessage() string {
+	if len(t.handle.Unenforced) == 0 {
+		return "started"
+	}
+	return "started; not enforced here: " + strings.Join(t.handle.Unenforced, "; ")
 }
 
 // attend waits for the end of what runs, and checks its health meanwhile.

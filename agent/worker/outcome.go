@@ -51,7 +51,7 @@ func (t *task) outcome(v view) state.Status {
 func failure(e driver.Exit) string {
 	var out string
 	switch {
-	case e.OOM:
+	case e.OOM && (e.Signal == "KILL" || e.Code == driver.ExitUnknown):
 		out = "killed by the kernel: out of memory"
 	case e.Code == driver.ExitUnknown:
 		out = "its end was not seen"
@@ -59,6 +59,9 @@ func failure(e driver.Exit) string {
 		out = "ended by signal " + e.Signal
 	default:
 		out = fmt.Sprintf("exit code %d", e.Code)
+	}
+	if e.OOM && e.Signal != "KILL" && e.Code != driver.ExitUnknown {
+		out += "; the kernel had killed a process of it: out of memory"
 	}
 	if e.Err != "" {
 		out += ": " + e.Err

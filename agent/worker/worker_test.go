@@ -170,6 +170,16 @@ func TestLife(t *testing.T) {
 			4 * time.Second,
 			state.Status{State: cluster.Failed, Message: "started", Err: "exit code 3", ExitCode: 3},
 		},
+		"out of memory": {
+			map[string]string{"run_for": "3s", "oom": "true"},
+			4 * time.Second,
+			state.Status{State: cluster.Failed, Message: "started", Err: "killed by the kernel: out of memory", ExitCode: 137},
+		},
+		"out of memory in part": {
+			map[string]string{"run_for": "3s", "oom": "true", "exit_code": "4"},
+			4 * time.Second,
+			state.Status{State: cluster.Failed, Message: "started", Err: "exit code 4; the kernel had killed a process of it: out of memory", ExitCode: 4},
+		},
 		"rejected": {map[string]string{"reject": "no room"}, 0, state.Status{State: cluster.Rejected, Err: "no room"}},
 		"cannot start": {
 			map[string]string{"fail_start": "busy"},
@@ -575,6 +585,29 @@ func TestFeed(t *testing.T) {
 		}
 		if _, changed := feed.Take(2); seen != 3 || changed {
 			t.Errorf("%d statuses, and more: %v", seen, changed)
+		}
+	})
+}
+
+// A driver that runs tasks without holding them to their limits.
+type laxDriver struct{ driver.Driver }
+
+func (d laxDriver) Start(ctx context.Context, spec driver.Spec) (driver.Handle, error) {
+	h, err := d.Driver.Start(ctx, spec)
+	h.Unenforced = []string{"memory: no control groups here", "cpu: nor for this"}
+	return h, err
+}
+
+func TestWhatIsNotEnforcedIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.wrap = func(s Store, d driver.Driver) (Store, driver.Driver) { return s, laxDriver{d} }
+		b.open()
+		defer b.close()
+		b.apply(orders(1, wanted(web, nil)))
+		want := "started; not enforced here: memory: no control groups here; cpu: nor for this"
+		if got := b.want(web, cluster.Running); got.Message != want {
+			t.Errorf("message is %q, want %q", got.Message, want)
 		}
 	})
 }

@@ -19,6 +19,8 @@ type Harness struct {
 	Dir func(t *testing.T) string
 	// Spec fills in what makes a task behave as asked. The id is set already.
 	Spec func(spec *driver.Spec, b Behaviour)
+	// Hog fills in what makes a task touch ever more memory, and hold it. It is needed of drivers that enforce limits of memory.
+	Hog func(spec *driver.Spec)
 }
 
 // Behaviour is what a test wants of its task.
@@ -70,6 +72,8 @@ func Run(t *testing.T, h Harness) {
 		{"LogsFollowEndsWithContext", logsFollowEndsWithContext},
 		{"AwkwardIDs", awkwardIDs},
 		{"Fingerprint", fingerprint},
+		{"MemoryIsLimited", memoryIsLimited},
+		{"ResourcesAreTaken", resourcesAreTaken},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

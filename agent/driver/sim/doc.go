@@ -13,6 +13,7 @@
 //	stop_delay       duration between the stop signal and the end; longer than the grace means that the task is killed
 //	run_for          duration after which it ends by itself; without it, it runs until stopped
 //	exit_code        0 to 255, how it ends by itself
+//	oom              whether it runs out of memory then: the kernel kills it, or with an exit code one of its processes
 //	reject           text with which Start refuses it
 //	fail_start       text with which Start fails, as by a trouble that may pass
 //	healthy_after    duration after the start until it is healthy

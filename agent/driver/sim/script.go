@@ -16,6 +16,7 @@ type script struct {
 	startDelay, stopDelay        time.Duration
 	runFor                       *time.Duration
 	exitCode                     int
+	oom                          bool // the kernel's hand is in its end
 	reject, failStart            string
 	healthyAfter, unhealthyAfter *time.Duration
 	stdout, stderr               []string
@@ -52,6 +53,15 @@ func parseScript(settings map[string]string) (script, error) {
 				problems = append(problems, "exit_code needs run_for")
 			}
 			s.exitCode = int(n)
+		case "oom":
+			oom, err := strconv.ParseBool(value)
+			if err != nil {
+				problems = append(problems, fmt.Sprintf("oom = %q is neither true nor false", value))
+			}
+			if _, ends := settings["run_for"]; !ends {
+				problems = append(problems, "oom needs run_for")
+			}
+			s.oom = oom
 		case "reject":
 			s.reject = value
 		case "fail_start":

@@ -38,7 +38,12 @@ func (t *task) end() (driver.Exit, bool) {
 		}
 	}
 	if t.script.runFor != nil {
-		earliest(driver.Exit{Code: t.script.exitCode, Started: t.started, Finished: t.started.Add(*t.script.runFor)})
+		by := driver.Exit{Code: t.script.exitCode, Started: t.started, Finished: t.started.Add(*t.script.runFor)}
+		if t.script.oom && by.Code == 0 {
+			by = signalled("KILL", by.Started, by.Finished)
+		}
+		by.OOM = t.script.oom
+		earliest(by)
 	}
 	if t.stop != nil {
 		if !t.stop.at.IsZero() {
