@@ -9,23 +9,35 @@ dir=$(mktemp -d)
 raw=$dir/figures
 trap 'rm -rf "$dir"' EXIT
 
+export BENCH_PROFILES=$dir/profiles
+mkdir "$BENCH_PROFILES"
+
 run() { # PACKAGE PATTERN [TIMES [COUNT]]
-	echo "== $1 $2" >&2
+	echo "== $(date +%H:%M:%S) $1 $2" >&2
 	go test -run '^$' -bench "$2" -benchtime "${3:-1s}" -count "${4:-$count}" -timeout 60m "$1" | tee -a "$raw" >&2
+}
+
+# Each row at a tenth and a hundredth of its size, several times, and once at its whole size, which takes a while to make.
+rows() { # PATTERN SMALL LARGE TIMES
+	run ./test/turn "$1/$2" "$4"
+	run ./test/turn "$1/$3" "$4" 1
 }
 
 run ./test/turn 'BenchmarkReference' 100x
 run ./test/turn 'BenchmarkPlace/nodes=10*$' 3x
 run ./test/turn 'BenchmarkPlace/nodes=10000$' 1x
-# Worlds of 1,000,000 tasks take a while to make: these run once in each size.
-run ./test/turn 'BenchmarkArrive' 200x 1
-run ./test/turn 'BenchmarkDown' 5x 1
-run ./test/turn 'BenchmarkLabel' 200x 1
-run ./test/turn 'BenchmarkStalled' 40x 1
-run ./test/turn 'BenchmarkRolling' 1x 1
-run ./test/turn 'BenchmarkReports' 20x 1
-run ./test/turn 'BenchmarkStart' 2x 1
+run ./test/turn 'BenchmarkFilter' 3x 1
+run ./test/turn 'BenchmarkRecovery' 20x 1
+rows 'BenchmarkArrive' 'nodes=1000?$' 'nodes=10000$' 200x
+rows 'BenchmarkDown' 'nodes=1000?$' 'nodes=10000$' 5x
+rows 'BenchmarkLabel' 'nodes=1000?$' 'nodes=10000$' 200x
+rows 'BenchmarkStalled' 'nodes=1000?$' 'nodes=10000$' 40x
+rows 'BenchmarkRolling' 'nodes=1000?$' 'nodes=10000$' 1x
+rows 'BenchmarkReports' 'nodes=1000?$' 'nodes=10000$' 20x
+rows 'BenchmarkStart(Cold)?$' 'nodes=1000?$' 'nodes=10000$' 2x
 run ./test/turn 'BenchmarkTrace' 1x
+run ./test/cli 'BenchmarkDev' 5x 1
+run ./core/api 'BenchmarkWatch' 20x 1
 run ./core/place 'BenchmarkPlace'
 run ./core/store/bolt 'BenchmarkCommit'
 
@@ -36,7 +48,13 @@ memory=$(awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo)
 # Benchmarks
 
 Written by \`make bench\` on $(date -u +%Y-%m-%d): $(nproc) cores of $cpu, $memory, Linux $(uname -r), $(go version | cut -d ' ' -f 3), at
-commit $(git rev-parse --short HEAD). Each was run $count times; ± is what benchstat says.
+commit $(git rev-parse --short HEAD). Each was run $count times, whole sizes once; ± is what benchstat says.
+
+What Setpoint is to reach on a machine of two cores, and what it reached; of several runs the median:
+
+\`\`\`
+$(go run ./test/internal/figures targets "$raw")
+\`\`\`
 
 **turn** is the whole way from committed jobs to committed placements: new jobs whose classes the constraint plugin, a process of its own, has to compile first,
 their slots and tasks, a node for each task, and bbolt committing each turn to disk. \`decide\` is the time in the engine, \`commit\` the time in encoding and
@@ -53,7 +71,10 @@ bbolt committing. \`cpu\` is processor time of the engine's thread. **Arrive**: 
 tasks, from its being down to a durable placement for each. **Label**: one label of one node, with as many classes as said. **Stalled**: changes of nodes that are
 of no use to any of the tasks that wait. **Rolling**: a rolling update of a global job, one node at a time; a step is one node. **Reports**: one change of a task's
 state, reported by itself. **Start**: from opening the store to the end of the first decision; \`heap\` is what is held in memory then. **Reference** is work that
-has nothing to do with Setpoint, for comparison.
+has nothing to do with Setpoint, for comparison: counting words, and a plain write and fsync of as many bytes as a turn of about 100 records has. **Filter** places the
+same tasks with the constraint filter as a process and in the engine's own, in one run. **Recovery**: from kill -9 of the filter to its first and its last answer. **Dev**:
+a cluster of one node as somebody sees it who tries Setpoint; \`rss\` counts what is resident of the executable for each of its processes, \`pss\` shares it out. **Watch**:
+telling watchers of events over TLS, their own reading included.
 
 \`\`\`
 TXT
@@ -64,6 +85,16 @@ TXT
 	echo
 	echo '```'
 	go run ./test/internal/figures growth "$raw"
+	echo '```'
+	cat <<'TXT'
+
+What limits each row at its whole size. `busy` is how much of both processors' time is used while the row is measured, by Setpoint and its plugins: that far it is
+from what the machine can do at most, if nothing had to wait for anything else. The rest is spent waiting: for the disk, for a plugin's answer, for one turn before the next.
+The last column says what the server's own time goes to (what takes less than a twentieth is left out); bbolt is the store with its system calls.
+
+TXT
+	echo '```'
+	go run ./test/internal/figures limits "$raw" "$BENCH_PROFILES"
 	echo '```'
 } >docs/BENCHMARKS.md
 echo "wrote docs/BENCHMARKS.md" >&2

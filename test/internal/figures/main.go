@@ -2,10 +2,13 @@
 //
 //	figures growth FILE             the exponent with which each figure grows, by benchmark
 //	figures save FILE BASELINE      writes what does not depend on the machine
+//	figures targets FILE            what figures are to reach, and whether they do
+//	figures limits FILE DIRECTORY   what each benchmark keeps the processors busy with, from the profiles in a directory
 //	figures check FILE BASELINE     compares with that; fails if something is worse by more than 15 %
 //
 // What does not depend on the machine are counts, allocations, exponents, and processor time as a multiple of what BenchmarkReference takes in the same run. Of
-// several runs the best counts. It may import the standard library only.
+// several runs the best counts; for targets the median. It imports the standard library only, and runs go tool pprof to
+// read profiles.
 package main
 
 import (
@@ -32,7 +35,7 @@ func main() {
 
 func run(out io.Writer, args []string) error {
 	if len(args) < 2 {
-		return errors.New("want growth FILE, save FILE BASELINE or check FILE BASELINE")
+		return errors.New("want growth FILE, targets FILE, limits FILE DIRECTORY, save FILE BASELINE or check FILE BASELINE")
 	}
 	text, err := os.ReadFile(args[1])
 	if err != nil {
@@ -43,6 +46,11 @@ func run(out io.Writer, args []string) error {
 	case args[0] == "growth":
 		printGrowth(out, all)
 		return nil
+	case args[0] == "targets":
+		printTargets(out, typical(string(text)))
+		return nil
+	case args[0] == "limits" && len(args) == 3:
+		return printLimits(out, all, args[2])
 	case args[0] == "save" && len(args) == 3:
 		return save(args[2], lasting(all))
 	case args[0] == "check" && len(args) == 3:

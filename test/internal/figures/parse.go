@@ -12,12 +12,30 @@ import (
 	"text/tabwriter"
 )
 
-// figures are the best value of each unit, by benchmark.
+// figures are one value of each unit, by benchmark.
 type figures map[string]map[string]float64
 
-// parse reads lines such as "BenchmarkX/nodes=100-2  3  12 ns/op  4.5 cpu-µs/op".
+// parse reads lines such as "BenchmarkX/nodes=100-2  3  12 ns/op  4.5 cpu-µs/op", and keeps the best of several runs.
 func parse(text string) figures {
-	out := figures{}
+	return summed(text, func(unit string, all []float64) float64 {
+		if strings.HasSuffix(unit, "/s") { // more of what is done in a second is better, less of all else
+			return slices.Max(all)
+		}
+		return slices.Min(all)
+	})
+}
+
+// typical is as parse, but keeps the median.
+func typical(text string) figures {
+	return summed(text, func(_ string, all []float64) float64 {
+		slices.Sort(all)
+		return all[len(all)/2]
+	})
+}
+
+// summed reads figures and keeps what sum makes of those of one benchmark and unit.
+func summed(text string, sum func(unit string, all []float64) float64) figures {
+	all := map[string]map[string][]float64{}
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		if len(f) < 4 || !strings.HasPrefix(f[0], "Benchmark") {
@@ -32,23 +50,20 @@ func parse(text string) figures {
 			if err != nil {
 				break
 			}
-			if out[name] == nil {
-				out[name] = map[string]float64{}
+			if all[name] == nil {
+				all[name] = map[string][]float64{}
 			}
-			if old, ok := out[name][f[i+1]]; !ok || better(f[i+1], v, old) {
-				out[name][f[i+1]] = v
-			}
+			all[name][f[i+1]] = append(all[name][f[i+1]], v)
+		}
+	}
+	out := figures{}
+	for name, units := range all {
+		out[name] = map[string]float64{}
+		for unit, values := range units {
+			out[name][unit] = sum(unit, values)
 		}
 	}
 	return out
-}
-
-// better reports whether v is better than w: more of what is done in a second, less of all else.
-func better(unit string, v, w float64) bool {
-	if strings.HasSuffix(unit, "/s") {
-		return v > w
-	}
-	return v < w
 }
 
 var size = regexp.MustCompile(`\b(nodes|tasks|groups)=(\d+)`)
