@@ -118,7 +118,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	}
 	id := a.holder.Pair().Identity()
 	a.cfg.Log.Info("agent starts", "node", id.NodeID, "name", id.Name, "cluster", id.ClusterID, "tasks", len(tasks), "revision", revision)
-	a.set = worker.New(worker.Options{Store: a.file, Drivers: a.cfg.Drivers, Node: id.Name, Log: a.cfg.Log}, tasks, revision)
+	a.set = worker.New(worker.Options{Store: a.file, Drivers: a.cfg.Drivers, Node: id.Name, Cluster: id.ClusterID, Log: a.cfg.Log}, tasks, revision)
 	a.set.Cut(a.lastContact())
 	return a.work(ctx)
 }

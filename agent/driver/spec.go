@@ -23,6 +23,12 @@ type Spec struct {
 	StopGrace time.Duration `json:"stop_grace_ns,omitempty"`
 	// Resources are the task's reservations.
 	Resources Resources `json:"resources,omitzero"`
+	// Ports are what the task was granted of the machine's ports. A task in a network of its own gets them published.
+	Ports []Port `json:"ports,omitempty"`
+	// Health is how the job wants the task's health found out; nil: it says nothing.
+	Health *HealthCheck `json:"health,omitempty"`
+	// Labels say what the task is part of, for people who look at the machine: "job", "slot", "node", "cluster".
+	Labels map[string]string `json:"labels,omitempty"`
 	// Settings are words for this driver only.
 	Settings map[string]string `json:"settings,omitempty"`
 }
@@ -35,6 +41,26 @@ type Resources struct {
 	CPUMilli int64 `json:"cpu_milli,omitempty"`
 	// MemoryBytes is in bytes; 0: nothing is reserved, and nothing limited.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+}
+
+// Port is one of the machine's ports that a task was granted.
+type Port struct {
+	// Name is the job's for it.
+	Name string `json:"name"`
+	// Number is where the machine is reached.
+	Number uint16 `json:"number"`
+}
+
+// HealthCheck says how a task's health is found out.
+type HealthCheck struct {
+	// Exec is a program that succeeds if the task is healthy, to be run where the task runs. Empty: the agent checks from outside, and the driver need not.
+	Exec []string `json:"exec,omitempty"`
+	// Interval, Timeout and StartPeriod are the job's: between two checks, of one, and after the start, while failures do not count.
+	Interval    time.Duration `json:"interval_ns,omitempty"`
+	Timeout     time.Duration `json:"timeout_ns,omitempty"`
+	StartPeriod time.Duration `json:"start_period_ns,omitempty"`
+	// Retries is how many failures in a row are final.
+	Retries int `json:"retries,omitempty"`
 }
 
 // DefaultStopGrace is what a zero Spec.StopGrace means.

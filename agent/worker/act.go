@@ -98,7 +98,7 @@ func (t *task) intend() {
 // start has the driver start the task.
 func (t *task) start(ctx context.Context, told state.Assignment) {
 	d := t.driver()
-	spec := driverSpec(&told, t.set.opts.Node)
+	spec := driverSpec(&told, t.set.opts.Node, t.set.opts.Cluster)
 	attempt, cancel := context.WithCancel(ctx)
 	t.giveUp = cancel
 	t.setRuntime(starting)

@@ -30,6 +30,7 @@ type Options struct {
 	Store   Store
 	Drivers []driver.Driver
 	Node    string // the node's name, which tasks are told
+	Cluster string // the cluster's id, which drivers are told
 	Log     hclog.Logger
 	// Boot returns the time since the machine's start, that in which it slept included; nil: machine.SinceBoot.
 	Boot func() time.Duration

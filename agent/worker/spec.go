@@ -28,14 +28,22 @@ func environment(a *state.Assignment, node string) map[string]string {
 }
 
 // driverSpec returns what a driver needs to run the task. The assignment has a specification.
-func driverSpec(a *state.Assignment, node string) driver.Spec {
+func driverSpec(a *state.Assignment, node, cluster string) driver.Spec {
 	s := a.Spec
-	return driver.Spec{
+	out := driver.Spec{
 		TaskID: string(a.Task), Command: s.Command, Env: environment(a, node), Dir: s.Dir, User: s.User,
 		StopSignal: s.Stop.Signal, StopGrace: s.Stop.Grace,
 		Resources: driver.Resources{CPUMilli: s.Resources.MilliCPU, MemoryBytes: s.Resources.Memory},
 		Settings:  s.Config,
+		Labels:    map[string]string{"cluster": cluster, "node": node, "job": a.Job, "slot": string(a.Slot)},
 	}
+	for _, p := range a.Ports {
+		out.Ports = append(out.Ports, driver.Port{Name: p.Name, Number: p.Number})
+	}
+	if h := s.Health; h != nil {
+		out.Health = &driver.HealthCheck{Exec: h.Exec, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries}
+	}
+	return out
 }
 
 // grace returns how long a task may take to stop: what the order to stop says, or else its specification.

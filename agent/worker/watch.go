@@ -41,7 +41,8 @@ func (t *task) watch(ctx context.Context) {
 	})
 }
 
-// probe returns how the task's health is found out, or nil if running is healthy. What a driver reports by itself goes before the job's check.
+// probe returns how the task's health is found out, or nil if running is healthy. What a driver reports by itself goes before the job's check; one that does
+// not tell yet is asked on.
 func (t *task) probe(ctx context.Context, told *state.Assignment) (health.Probe, health.Timing, error) {
 	timing := reported()
 	if told.Spec != nil && told.Spec.Health != nil {
@@ -49,10 +50,12 @@ func (t *task) probe(ctx context.Context, told *state.Assignment) (health.Probe,
 	}
 	if r, ok := t.driver().(driver.HealthReporter); ok {
 		h, err := r.Health(ctx, t.handle)
-		if err != nil || !h.Checked {
-			return nil, timing, nil // if it is not found, its end will tell
+		switch {
+		case errors.Is(err, driver.ErrNotFound):
+			return nil, timing, nil // its end will tell
+		case err != nil || h.Checked:
+			return reportedBy(r, t.handle), timing, nil
 		}
-		return reportedBy(r, t.handle), timing, nil
 	}
 	if told.Spec == nil || told.Spec.Health == nil {
 		return nil, timing, nil

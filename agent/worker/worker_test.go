@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -610,4 +611,40 @@ func TestWhatIsNotEnforcedIsSaid(t *testing.T) {
 			t.Errorf("message is %q, want %q", got.Message, want)
 		}
 	})
+}
+
+// A driver that reports health by itself, but of this task knows nothing, or cannot say yet.
+type silentDriver struct {
+	driver.Driver
+	err error
+}
+
+func (d silentDriver) Health(context.Context, driver.Handle) (driver.Health, error) {
+	return driver.Health{}, d.err
+}
+
+// What the driver does not check the job's own check does, and what it cannot tell yet nobody takes for healthy.
+func TestTheDriverDoesNotCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"it does not check": {nil, "starting: no such command: no-such-check"},
+		"it cannot say":     {errors.New("the engine is away"), "starting: the engine is away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.wrap = func(s Store, d driver.Driver) (Store, driver.Driver) { return s, silentDriver{d, c.err} }
+				b.open()
+				defer b.close()
+				a := wanted(web, nil)
+				a.Spec.Health = &cluster.HealthSpec{Exec: []string{"no-such-check"}, Interval: time.Hour, Timeout: time.Second, Retries: 3}
+				b.apply(orders(1, a))
+				if got := b.want(web, cluster.Running); got.Healthy || !strings.HasPrefix(got.Message, c.want) {
+					t.Errorf("status is %+v", got)
+				}
+			})
+		})
+	}
 }
