@@ -41,7 +41,8 @@ var layers = []layer{
 		packages: []string{"core/store/..."},
 		imports:  []string{"core/store/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
 	},
-	{packages: []string{"core/pluginhost/..."}, imports: []string{"core/engine", "sdk/..."}},
+	{packages: []string{"core/cgroup"}},
+	{packages: []string{"core/pluginhost/..."}, imports: []string{"core/cgroup", "core/engine", "sdk/..."}},
 	{
 		packages: []string{"core/dispatch"},
 		imports:  []string{"core/engine", "core/pki", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
@@ -65,7 +66,7 @@ var layers = []layer{
 
 	// Agents know the server by its messages only.
 	{packages: []string{"agent/driver"}, imports: []string{"sdk/cluster"}},
-	{packages: []string{"agent/driver/..."}, imports: []string{"agent/driver", "sdk/cluster"}},
+	{packages: []string{"agent/driver/..."}, imports: []string{"agent/driver", "core/cgroup", "sdk/cluster"}},
 	{
 		packages: []string{"agent/..."},
 		imports:  []string{"agent/...", "core/pki", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
@@ -109,7 +110,7 @@ var homes = map[string][]string{
 	"go.etcd.io/bbolt":                    {"core/store/bolt", "agent/..."},
 	"golang.org/x/net":                    {"core/...", "agent/...", "client/...", "cmd/..."},
 	"golang.org/x/sync":                   {"core/...", "agent/...", "client/...", "cmd/..."},
-	"golang.org/x/sys":                    {"sdk", "core/pluginhost/...", "core/store/bolt", "agent/...", "cmd/..."},
+	"golang.org/x/sys":                    {"sdk", "core/cgroup", "core/pluginhost/...", "core/store/bolt", "agent/...", "cmd/..."},
 	"golang.org/x/term":                   {"cmd/..."},
 	"google.golang.org/genproto":          {"sdk/...", "core/pluginhost/..."},
 	"google.golang.org/grpc":              {"sdk/...", "core/pluginhost/...", "cmd/...", "test/internal/faultplugin"},

@@ -254,7 +254,7 @@ func (c *child) reap() *os.ProcessState {
 	c.ended = true
 	c.mu.Unlock()
 	if c.group != nil {
-		c.group.end()
+		c.group.End(endLimit)
 	}
 	if g := c.spawner.guard; g != nil {
 		g.remove(pid)

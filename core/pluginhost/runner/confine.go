@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/setpointd/setpoint/core/cgroup"
 )
 
 // SandboxLevel says how strictly a process is confined.
@@ -75,7 +77,7 @@ type confineSpec struct {
 	Network   bool
 	UID, GID  int // -1: as the host
 
-	Group       string `json:",omitempty"` // file with which its control group is joined
+	Group       cgroup.Group
 	GroupKind   string `json:",omitempty"`
 	GroupLimits bool   `json:",omitempty"` // it limits memory
 	Data        int64  // limit of data in bytes, where no control group limits memory; 0: none
@@ -166,7 +168,7 @@ func (c *child) join(spec *confineSpec) {
 		c.confined.Weak = append(c.confined.Weak, strayText(err))
 		return
 	}
-	spec.Group, spec.GroupKind = c.group.procs(), c.group.kind
+	spec.Group, spec.GroupKind = c.group.Group, c.group.kind
 }
 
 // within returns why a user could not get at what the process needs: its executable, and the directory of its socket.

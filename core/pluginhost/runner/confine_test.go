@@ -199,8 +199,10 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("it %s: %+v", exit, exit)
 	}
 	if m := p.child.group; m != nil {
-		if _, err := os.Stat(m.dir); err == nil {
-			t.Errorf("its group %s is left", m.dir)
+		for _, dir := range m.Dirs {
+			if _, err := os.Stat(dir); err == nil {
+				t.Errorf("its group %s is left", dir)
+			}
 		}
 	}
 }
@@ -217,25 +219,6 @@ func TestDataLimit(t *testing.T) {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_DATA, &now); err != nil || now.Max != min(before.Max, 1<<40) {
 		t.Errorf("the limit is %d, %v", now.Max, err)
-	}
-}
-
-func TestCgroupFiles(t *testing.T) {
-	mounts := cgroupMounts([]byte("31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n" +
-		"35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n36 31 0:33 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n" +
-		"41 31 0:38 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n"))
-	want := []cgroupMount{{"/sys/fs/cgroup/memory", cgroup1}, {"/sys/fs/cgroup/unified", cgroup2}}
-	if !slices.Equal(mounts, want) {
-		t.Errorf("mounts %v", mounts)
-	}
-	own := []byte("4:memory:/a/b\n3:cpu,cpuset:/c\n0::/d\n")
-	for controller, want := range map[string]string{"memory": "/a/b", "cpuset": "/c", "": "/d"} {
-		if got, ok := groupOf(own, controller); !ok || got != want {
-			t.Errorf("group of %q: %q", controller, got)
-		}
-	}
-	if _, ok := groupOf(own, "pids"); ok {
-		t.Error("found a group of a controller that is not there")
 	}
 }
 

@@ -107,10 +107,10 @@ func (c *confiner) apply() error {
 
 // join joins the control group. One that limits memory must be joined.
 func (c *confiner) join() error {
-	if c.spec.Group == "" {
+	if len(c.spec.Group.Dirs) == 0 {
 		return nil
 	}
-	err := os.WriteFile(c.spec.Group, []byte("0"), 0)
+	err := c.spec.Group.Join()
 	switch {
 	case err == nil:
 		c.applied("end of all that it starts (%s)", c.spec.GroupKind)

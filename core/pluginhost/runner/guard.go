@@ -17,6 +17,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
+
+	"github.com/setpointd/setpoint/core/cgroup"
 )
 
 // guardPatience is how long the host waits for its guard: to take a note, or to end.
@@ -167,9 +169,9 @@ func GuardMain() int {
 	for group, control := range readNotes(os.Stdin) {
 		_ = unix.Kill(-group, unix.SIGKILL)
 		if control != "" {
-			g := controlGroup{dir: control}
-			g.end()
-			_ = g.remove() // or the next host does
+			g := cgroup.Group{Dirs: strings.Split(control, pathSeparator)}
+			g.End(endLimit)
+			_ = g.Remove() // or the next host does
 		}
 	}
 	return 0

@@ -166,7 +166,7 @@ func (l *Launcher) newChild(cmd Command, proto Protocol) (*child, error) {
 // forget ends what newChild began.
 func (l *Launcher) forget(c *child) {
 	if c.group != nil {
-		if err := c.group.remove(); err != nil {
+		if err := c.group.Remove(); err != nil {
 			c.out.log.Warn("control group not removed", "error", err)
 		}
 	}

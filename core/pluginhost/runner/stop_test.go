@@ -148,8 +148,10 @@ func TestGrandchildrenInAControlGroup(t *testing.T) {
 	kill(t, p.PID(), unix.SIGKILL)
 	waitDone(t, p)
 	eventually(t, "the process of another session is gone", func() bool { return !alive(pid) })
-	if _, err := os.Stat(p.child.group.dir); err == nil {
-		t.Errorf("the group %s is left", p.child.group.dir)
+	for _, dir := range p.child.group.Dirs {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("the group %s is left", dir)
+		}
 	}
 }
 
