@@ -34,8 +34,9 @@ func decodeAll(ctx context.Context, load func(context.Context, func(Record) erro
 	})
 	for range workers {
 		group.Go(func() error {
+			d := wire.NewDecoder()
 			for p := range work {
-				p.decode()
+				p.decode(d)
 			}
 			return nil
 		})
@@ -77,11 +78,11 @@ func read(ctx context.Context, load func(context.Context, func(Record) error) er
 	return hand()
 }
 
-func (p *part) decode() {
+func (p *part) decode(d *wire.Decoder) {
 	defer close(p.done)
 	p.values = make([]any, 0, len(p.records))
 	for _, r := range p.records {
-		v, err := wire.Decode(r.Key, r.Value)
+		v, err := d.Decode(r.Key, r.Value)
 		if err != nil {
 			p.err = fmt.Errorf("load %s: %w", r.Key, err)
 			return

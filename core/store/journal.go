@@ -30,22 +30,50 @@ func (j Journal) Load(ctx context.Context, put func(record any) error) (Head, er
 
 // Commit makes one turn durable: records as they are now, and those that are no more as they were.
 func (j Journal) Commit(ctx context.Context, rev cluster.Revision, now cluster.Time, puts, deletes []any) error {
-	b := Batch{Revision: uint64(rev), Engine: now.Engine, Wall: time.Unix(0, now.Wall), Records: make([]Record, 0, len(puts)+len(deletes))}
+	records, err := encode(puts, deletes)
+	if err != nil {
+		return err
+	}
+	return j.Backend.Commit(ctx, Batch{Revision: uint64(rev), Engine: now.Engine, Wall: time.Unix(0, now.Wall), Records: records})
+}
+
+// Room that is made for a key and a value to begin with, in bytes.
+const (
+	usualKey   = 32
+	usualValue = 256
+)
+
+// encode returns records as a backend takes them. All keys share one piece of memory, and all values another.
+func encode(puts, deletes []any) ([]Record, error) {
+	records := make([]Record, 0, len(puts)+len(deletes))
+	keys, ends := make([]byte, 0, cap(records)*usualKey), make([]int, 0, cap(records))
+	values := make([]byte, 0, len(puts)*usualValue)
 	for _, v := range puts {
-		key, value, err := wire.Encode(v)
-		if err != nil {
-			return err
+		var err error
+		if keys, err = wire.AppendKey(keys, v); err != nil {
+			return nil, fmt.Errorf("encode %T: %w", v, err)
 		}
-		b.Records = append(b.Records, Record{Key: key, Value: value})
+		begin := len(values)
+		if values, err = wire.AppendValue(values, v); err != nil {
+			return nil, err
+		}
+		ends = append(ends, len(keys))
+		records = append(records, Record{Value: values[begin:len(values):len(values)]})
 	}
 	for _, v := range deletes {
-		key, err := wire.KeyOf(v)
-		if err != nil {
-			return err
+		var err error
+		if keys, err = wire.AppendKey(keys, v); err != nil {
+			return nil, err
 		}
-		b.Records = append(b.Records, Record{Key: key})
+		ends = append(ends, len(keys))
+		records = append(records, Record{})
 	}
-	return j.Backend.Commit(ctx, b)
+	all, begin := string(keys), 0
+	for i, end := range ends {
+		records[i].Key = all[begin:end]
+		begin = end
+	}
+	return records, nil
 }
 
 // Read calls yield with every turn after a revision, in order: its revision and time, the records that it wrote and the keys of those that it deleted. Errors

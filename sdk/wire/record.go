@@ -47,45 +47,102 @@ func StallKey(key string) string { return KindStall + "/" + key }
 // protobuf message. v is a *cluster.Node, *cluster.Job, *cluster.Slot, *cluster.Task, *cluster.Stall or *cluster.Removals; equal records give equal bytes. The error wraps
 // ErrRecord if v is anything else, has no name, or holds text that is not UTF-8.
 func Encode(v any) (key string, value []byte, err error) {
-	var m proto.Message
-	switch r := v.(type) {
-	case *cluster.Node:
-		m = NodeToProto(r)
-	case *cluster.Job:
-		m = JobToProto(r)
-	case *cluster.Slot:
-		m = SlotToProto(r)
-	case *cluster.Task:
-		m = TaskToProto(r)
-	case *cluster.Stall:
-		m = StallToProto(r)
-	case *cluster.Removals:
-		m = &setpointv1.Removals{Revision: uint64(r.Revision), By: r.By}
-	}
 	if key, err = KeyOf(v); err != nil {
 		return "", nil, fmt.Errorf("encode %T: %w", v, err)
 	}
-	if value, err = (proto.MarshalOptions{Deterministic: true}).Marshal(m); err != nil {
-		return "", nil, fmt.Errorf("encode %s: %w: %w", key, ErrRecord, err)
+	if value, err = AppendValue(make([]byte, 0, usualSize), v); err != nil {
+		return "", nil, err
 	}
 	return key, value, nil
 }
 
+// What most records take, in bytes.
+const (
+	usualKey  = 64
+	usualSize = 256
+)
+
+// AppendValue appends the value that Encode returns for a record to b, so that many can share one buffer. It does not ask for a name; its other errors are
+// Encode's. With an error b is returned as it was.
+func AppendValue(b []byte, v any) ([]byte, error) {
+	if out, ok := appendDirect(b, v); ok {
+		return out, nil
+	}
+	m := message(v)
+	if m == nil {
+		return b, fmt.Errorf("encode %T: %w: no record is of that type", v, ErrRecord)
+	}
+	out, err := (proto.MarshalOptions{Deterministic: true}).MarshalAppend(b, m)
+	if err != nil {
+		key, _ := KeyOf(v)
+		return b, fmt.Errorf("encode %s: %w: %w", key, ErrRecord, err)
+	}
+	return out, nil
+}
+
+// message returns the message of a record, nil if v is none.
+func message(v any) proto.Message {
+	switch r := v.(type) {
+	case *cluster.Node:
+		return NodeToProto(r)
+	case *cluster.Job:
+		return JobToProto(r)
+	case *cluster.Slot:
+		return SlotToProto(r)
+	case *cluster.Task:
+		return TaskToProto(r)
+	case *cluster.Stall:
+		return StallToProto(r)
+	case *cluster.Removals:
+		return &setpointv1.Removals{Revision: uint64(r.Revision), By: r.By}
+	}
+	return nil
+}
+
 // Decode returns the record that Encode made key and value of, as a pointer of the type that the key names. The error wraps ErrRecord if the key names no kind
 // of record, the value is no message of that kind, a number in it stands for nothing, or the record belongs under another key.
-func Decode(key string, value []byte) (any, error) {
-	v, err := decode(key, value)
-	if err != nil {
-		return nil, fmt.Errorf("decode %s: %w: %w", key, ErrRecord, err)
+func Decode(key string, value []byte) (any, error) { return new(Decoder).Decode(key, value) }
+
+// Decode is like the function of that name, but for texts being shared.
+func (d *Decoder) Decode(key string, value []byte) (any, error) {
+	v := d.direct(key, value)
+	if v == nil {
+		var err error
+		if v, err = decode(key, value); err != nil {
+			return nil, fmt.Errorf("decode %s: %w: %w", key, ErrRecord, err)
+		}
+	}
+	if err := belongs(key, v); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// belongs returns an error if a record, decoded as of the kind that the key says, does not belong under the key.
+func belongs(key string, v any) error {
+	if _, name, _ := strings.Cut(key, "/"); isNamed(v, name) {
+		return nil
 	}
 	own, err := KeyOf(v)
 	if err != nil {
-		return nil, fmt.Errorf("decode %s: %w", key, err)
+		return fmt.Errorf("decode %s: %w", key, err)
 	}
 	if own != key {
-		return nil, fmt.Errorf("decode %s: %w: it is the record of %s", key, ErrRecord, own)
+		return fmt.Errorf("decode %s: %w: it is the record of %s", key, ErrRecord, own)
 	}
-	return v, nil
+	return nil
+}
+
+// isNamed reports whether a record has a name, as far as that can be told without making its key.
+func isNamed(v any, name string) bool {
+	switch r := v.(type) {
+	case *cluster.Task:
+		return name != "" && string(r.ID) == name
+	case *cluster.Slot:
+		job, key, _ := strings.Cut(name, "/")
+		return job != "" && key != "" && r.Job == job && string(r.Key) == key
+	}
+	return false
 }
 
 func decode(key string, value []byte) (any, error) {
@@ -138,28 +195,47 @@ func unmarshal[M proto.Message](value []byte, m M) (M, error) {
 
 // KeyOf returns the key of a record, of the same types as Encode takes. A job's name must not contain a slash, or two slots could have one key.
 func KeyOf(v any) (string, error) {
-	var key, name string
+	b, err := AppendKey(make([]byte, 0, usualKey), v)
+	return string(b), err
+}
+
+// AppendKey appends what KeyOf returns for a record to b, so that many can share one buffer. With an error b is returned as it was.
+func AppendKey(b []byte, v any) ([]byte, error) {
+	var kind, name string
 	switch r := v.(type) {
 	case *cluster.Node:
-		key, name = NodeKey(r.ID), string(r.ID)
+		kind, name = KindNode, string(r.ID)
 	case *cluster.Job:
-		key, name = JobKey(r.Name), r.Name
+		kind, name = KindJob, r.Name
 	case *cluster.Slot:
 		if r.Job == "" || strings.Contains(r.Job, "/") {
-			return "", fmt.Errorf("%w: the job's name %q is empty or has a slash", ErrRecord, r.Job)
+			return b, fmt.Errorf("%w: the job's name %q is empty or has a slash", ErrRecord, r.Job)
 		}
-		key, name = SlotKey(r.Job, r.Key), string(r.Key)
+		if r.Key == "" {
+			break
+		}
+		return appendParts(b, KindSlot, r.Job, string(r.Key)), nil
 	case *cluster.Task:
-		key, name = TaskKey(r.ID), string(r.ID)
+		kind, name = KindTask, string(r.ID)
 	case *cluster.Stall:
-		key, name = StallKey(r.Key()), r.Subject.String()
+		kind, name = KindStall, r.Key()
 	case *cluster.Removals:
-		key, name = RemovalsKey, KindRemovals
+		return append(b, RemovalsKey...), nil
 	default:
-		return "", fmt.Errorf("%w: no record is a %T", ErrRecord, v)
+		return b, fmt.Errorf("%w: no record is a %T", ErrRecord, v)
 	}
 	if name == "" {
-		return "", fmt.Errorf("%w: it has no name", ErrRecord)
+		return b, fmt.Errorf("%w: it has no name", ErrRecord)
 	}
-	return key, nil
+	return appendParts(b, kind, name), nil
+}
+
+func appendParts(b []byte, parts ...string) []byte {
+	for i, p := range parts {
+		if i > 0 {
+			b = append(b, '/')
+		}
+		b = append(b, p...)
+	}
+	return b
 }

@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/setpointd/setpoint/core/store"
@@ -35,7 +36,7 @@ func (d *Disk) apply(b store.Batch, keep store.Retention) {
 		if r.Value == nil {
 			delete(d.live, r.Key)
 		} else {
-			d.live[r.Key] = r.Value
+			d.live[strings.Clone(r.Key)] = r.Value
 		}
 	}
 	d.log = append(d.log, b)
