@@ -1,8 +1,12 @@
 // Package process runs tasks as processes of this machine, each under a shim.
 //
-// The shim is this same binary, executed again (ShimMain), one per task. It is the task's parent and the reaper of all its descendants, reads
-// its output into log files, ends it when asked over a unix socket, and writes the exit record. It has a session of its own and no
-// descriptor of the agent's, so an agent can be killed and replaced and neither exit code nor output is lost.
+// The shim is cmd/setpoint-shim, a small program that holds this package and nothing else, or this same binary executed again (ShimMain); one per task. It is the
+// task's parent and the reaper of all its descendants, reads its output into log files, ends it when asked over a unix socket, and writes the exit record. It has
+// a session of its own and no descriptor of the agent's, so an agent can be killed and replaced and neither exit code nor output is lost.
+//
+// A task is born by the shim's program executed once more: it joins the task's control groups before anything else, so that no child of it is ever outside,
+// takes limits, groups and user upon itself, and then becomes the task's program (become.go). Which limits the machine enforces is told as attributes of the
+// node; what a task asks for beyond them is refused or told with its handle, by Options.Enforce.
 //
 // All that is known of a task lies in its directory:
 //
@@ -17,15 +21,12 @@
 //	  logs/{out,err}.N.log  output, rotated by size; the highest N is written to
 //	  work/                 working directory of tasks that name none
 //
-// No process is ever signalled by its number alone: the shim signals its own children, and where it is gone a process is found by its start
-// time, or by the directory's path in its environment, and signalled through a pidfd. After a change of the boot id nothing is signalled.
+// No process is ever signalled by its number alone: the shim signals its own children, and where it is gone a process is found by its control group, its start
+// time, or the directory's path in its environment, and signalled through a pidfd. After a change of the boot id nothing is signalled.
 //
-// Settings of a task, all optional:
-//
-//	umask           octal mask of its new files' modes; 022
-//	new_privileges  whether set-user-id programs and file capabilities may give it more than it has; false
+// docs/PROCESS-DRIVER.md says what there is for users: the settings of a task, those of an agent, and what it takes to have limits enforced.
 //
 // A service manager that runs the agent must leave the shims alone when it stops the agent (systemd: KillMode=process).
 //
-// Owner: the agent. The package imports the standard library, golang.org/x/sys and agent/driver only, for a shim's memory is paid once per task.
+// Owner: the agent. The package imports the standard library, golang.org/x/sys, core/cgroup and agent/driver only, for a shim's memory is paid once per task.
 package process

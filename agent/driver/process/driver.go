@@ -28,18 +28,25 @@ type Options struct {
 	Env map[string]string
 	// Log bounds the output that is kept of each stream; zero fields mean 10 MiB and 4 files.
 	Log LogLimits
+	// Enforce is the policy for limits that cannot be enforced here; empty: EnforceBestEffort.
+	Enforce Enforce
+	// CgroupParent is the path in each hierarchy of control groups below which those of tasks are made, such as "/setpoint"; empty: below those of this process.
+	CgroupParent string
 	// StartTimeout is how long a shim may take to tell that its task runs; zero: 30 s.
 	StartTimeout time.Duration
 }
 
 // Driver runs tasks as processes. It holds no goroutine and no descriptor between calls, so there is nothing to close.
 type Driver struct {
-	opts Options
-	boot string
-	busy keyLock // by task directory; held while a task is started, removed or settled
+	opts   Options
+	boot   string
+	groups groups
+	busy   keyLock // by task directory; held while a task is started, removed or settled
 
 	mu       sync.Mutex
 	children map[taskDir]int // shims that are children of this process and not yet reaped
+
+	point func(string) // is called with a name wherever the agent's death leaves the world as it is just then
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -60,7 +67,18 @@ func New(opts Options) (*Driver, error) {
 	if opts.Dir, err = prepareDir(opts.Dir); err != nil {
 		return nil, fmt.Errorf("process driver: prepare %s: %w", opts.Dir, err)
 	}
-	return &Driver{opts: opts, boot: boot, children: make(map[taskDir]int)}, nil
+	switch opts.Enforce {
+	case "":
+		opts.Enforce = EnforceBestEffort
+	case EnforceBestEffort, EnforceRequired:
+	default:
+		return nil, fmt.Errorf("process driver: Options.Enforce is %q, neither %s nor %s", opts.Enforce, EnforceBestEffort, EnforceRequired)
+	}
+	found, err := findGroups(opts.Dir, opts.CgroupParent)
+	if err != nil {
+		return nil, fmt.Errorf("process driver: %w", err)
+	}
+	return &Driver{opts: opts, boot: boot, groups: found, children: make(map[taskDir]int), point: func(string) {}}, nil
 }
 
 // prepareDir makes the directory, empties its bin, and returns its real path, by which processes are marked.
@@ -99,15 +117,15 @@ const (
 // Name is "process".
 func (d *Driver) Name() string { return Name }
 
-// Fingerprint tells whether tasks can run as other users.
+// Fingerprint tells whether tasks can run as other users, and which limits are enforced.
 func (d *Driver) Fingerprint(ctx context.Context) (driver.Fingerprint, error) {
 	if _, err := os.Stat(d.opts.Shim[0]); err != nil {
 		return driver.Fingerprint{}, fmt.Errorf("find the program for shims: %w", err)
 	}
-	return driver.Fingerprint{Attributes: map[string]string{
-		"driver.process":             "true",
-		"driver.process.user_switch": strconv.FormatBool(os.Geteuid() == 0),
-	}}, ctx.Err()
+	attributes := d.groups.attributes()
+	attributes["driver.process"] = "true"
+	attributes["driver.process.user_switch"] = strconv.FormatBool(os.Geteuid() == 0)
+	return driver.Fingerprint{Attributes: attributes}, ctx.Err()
 }
 
 func (d *Driver) dir(taskID string) taskDir {

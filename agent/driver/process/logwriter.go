@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -36,6 +37,11 @@ const (
 	// headerBytes is the length of what precedes the text.
 	headerBytes = len(stampLayout) + 3
 )
+
+// or returns the limits, with those of another where they say nothing.
+func (l LogLimits) or(other LogLimits) LogLimits {
+	return LogLimits{MaxBytes: cmp.Or(l.MaxBytes, other.MaxBytes), MaxFiles: cmp.Or(l.MaxFiles, other.MaxFiles)}
+}
 
 func (l LogLimits) orDefault() LogLimits {
 	if l.MaxBytes == 0 {

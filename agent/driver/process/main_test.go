@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 			os.Exit(ShimMain(os.Args[2:]))
 		case "agent":
 			os.Exit(agentMain(os.Args[2], os.Args[3]))
+		case "shim-until":
+			os.Exit(shimMain(os.Args[4:], dieAt(os.Args[2], os.Args[3])))
+		case "agent-until":
+			os.Exit(wholeLife(os.Args[4], os.Args[5], dieAt(os.Args[2], os.Args[3])))
 		}
 	}
 	goleak.VerifyTestMain(m)
@@ -123,6 +127,9 @@ func TestConformance(t *testing.T) {
 				fmt.Fprintf(&script, "sleep %s\nexit %d\n", strconv.FormatFloat(b.After.Seconds(), 'f', 3, 64), *b.Exit)
 			}
 			spec.Command = []string{"sh", "-c", script.String()}
+		},
+		Hog: func(spec *driver.Spec) {
+			spec.Command = []string{"sh", "-c", "x=0123456789abcdef; while :; do x=$x$x; done"}
 		},
 	})
 }

@@ -51,7 +51,24 @@ func (d *Driver) plan(spec driver.Spec, dir taskDir) (intent, error) {
 		}
 		return intent{}, fmt.Errorf("start task %s: look up user %s: %w", spec.TaskID, spec.User, err)
 	}
-	in := intent{Spec: spec, Mark: rand.Text(), Credential: cred, Settings: words, Log: d.opts.Log, Dir: dir.work()}
+	for _, l := range words.Limits {
+		problem, err := l.settable()
+		if err != nil {
+			return intent{}, fmt.Errorf("start task %s: %w", spec.TaskID, err)
+		}
+		if problem != "" {
+			return reject(driver.RejectRefusedBySystem, "%s", problem)
+		}
+	}
+	in := intent{
+		Version: intentVersion, Spec: spec, Mark: rand.Text(), Credential: cred, Settings: words, Log: words.log.or(d.opts.Log), Dir: dir.work(),
+		limits: limitsOf(spec, words),
+	}
+	if d.opts.Enforce == EnforceRequired {
+		if missing := unenforced(in.limits, d.groups.lacks); len(missing) > 0 {
+			return intent{}, refuseUnenforced(spec.TaskID, missing)
+		}
+	}
 	if spec.Dir != "" {
 		in.Dir = spec.Dir
 		if info, err := os.Stat(spec.Dir); err != nil {

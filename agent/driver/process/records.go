@@ -4,12 +4,15 @@ import (
 	"time"
 
 	"github.com/setpointd/setpoint/agent/driver"
+	"github.com/setpointd/setpoint/core/cgroup"
 )
 
 // An intent is the content of spec.json: all that the shim needs, decided by the driver. It holds the task's environment, secrets included,
 // so the file is its owner's alone.
 type intent struct {
-	Spec driver.Spec `json:"spec"`
+	// Version is that of this record; a shim refuses what is newer than it.
+	Version int         `json:"v"`
+	Spec    driver.Spec `json:"spec"`
 	// Mark is a random word of this start; who does not know it is not talking about this start.
 	Mark string `json:"mark"`
 	// Path is the executable.
@@ -23,7 +26,16 @@ type intent struct {
 	// Settings are what the task says to this driver.
 	Settings settings  `json:"settings"`
 	Log      LogLimits `json:"log"`
+	// Group is the task's control group; without one its processes are found by their descent and mark alone.
+	Group cgroup.Group `json:"group,omitzero"`
+	// Unenforced is the handle's.
+	Unenforced []string `json:"unenforced,omitempty"`
+
+	limits cgroup.Limits // with which Group is to be made
 }
+
+// intentVersion is the newest version of an intent. The first had no number, and 2 came with control groups and limits, which an older shim would not see.
+const intentVersion = 2
 
 // A credential is a user with exactly these groups.
 type credential struct {

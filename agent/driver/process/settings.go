@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
-
-	"golang.org/x/sys/unix"
+	"strings"
 )
 
 // defaultUmask is the mask of tasks that say nothing.
@@ -20,7 +18,19 @@ type settings struct {
 	Umask int `json:"umask"`
 	// NewPrivileges lets it gain privileges by what it executes: set-user-id programs and file capabilities have their effect.
 	NewPrivileges bool `json:"new_privileges,omitempty"`
+	// Limits are those of its processes, one by one.
+	Limits []rlimit `json:"limits,omitempty"`
+
+	// The rest is used before the start and not by the shim.
+
+	memory int64 // bytes; 0: what is reserved
+	cpu    int64 // thousandths of a core at most; 0: no limit
+	pids   int64 // processes and threads at a time; 0: no limit
+	log    LogLimits
 }
+
+// settingNames are all that there are besides the names of limits.
+var settingNames = []string{"cpu_limit", "log_file_size", "log_files", "memory_limit", "new_privileges", "pids", "umask"}
 
 // parseSettings reads settings. All that is wrong is in the error, in the order of the settings' names.
 func parseSettings(words map[string]string) (settings, error) {
@@ -34,7 +44,7 @@ func parseSettings(words map[string]string) (settings, error) {
 	return out, errors.Join(problems...)
 }
 
-func (s *settings) read(name, value string) error {
+func (s *settings) read(name, value string) (err error) {
 	switch name {
 	case "umask":
 		mask, err := strconv.ParseUint(value, 8, 32)
@@ -48,24 +58,87 @@ func (s *settings) read(name, value string) error {
 			return fmt.Errorf("new_privileges is %q, neither true nor false", value)
 		}
 		s.NewPrivileges = allowed
+	case "memory_limit":
+		s.memory, err = atLeast(name, value, parseBytes, 1<<20, "an amount such as 512MiB, of a mebibyte at least")
+	case "cpu_limit":
+		s.cpu, err = atLeast(name, value, parseCores, 10, "a number of cores such as 1.5, of a hundredth at least")
+	case "pids":
+		s.pids, err = atLeast(name, value, parseCount, 1, "a number of processes and threads, of one at least")
+	case "log_file_size":
+		s.log.MaxBytes, err = atLeast(name, value, parseBytes, minLogBytes, "an amount such as 10MiB, of 64KiB at least")
+	case "log_files":
+		files, problem := atLeast(name, value, parseCount, minLogFiles, "a number of files, of two at least")
+		s.log.MaxFiles, err = int(files), problem
 	default:
-		return fmt.Errorf("the process driver has no setting %q; it has new_privileges and umask", name)
+		resource, known := rlimits[name]
+		if !known {
+			names := slices.Concat(settingNames, slices.Collect(maps.Keys(rlimits)))
+			slices.Sort(names)
+			return fmt.Errorf("the process driver has no setting %q; it has %s", name, strings.Join(names, ", "))
+		}
+		limit, err := parseRlimit(resource, name, value)
+		if err != nil {
+			return err
+		}
+		s.Limits = append(s.Limits, limit)
 	}
-	return nil
+	return err
 }
 
-// born calls start, which makes a process that inherits the settings from the calling thread and, for the umask, from this whole process, which starts one
-// task in its life and makes no file beside it.
-func (s settings) born(start func() (int, error)) (pid int, err error) {
-	if !s.NewPrivileges {
-		// What a thread has renounced it cannot take again. It starts nothing else, so it may go back to the others.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return 0, fmt.Errorf("renounce new privileges: %w", err)
-		}
+// atLeast reads a number and holds it to a minimum; what says what it should be.
+func atLeast(name, value string, parse func(string) (int64, bool), least int64, what string) (int64, error) {
+	n, ok := parse(value)
+	if !ok || n < least {
+		return 0, fmt.Errorf("%s is %q, not %s", name, value, what)
 	}
-	mine := unix.Umask(s.Umask)
-	defer unix.Umask(mine)
-	return start()
+	return n, nil
+}
+
+// parseCount reads a number that an int holds on every machine.
+func parseCount(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	return n, err == nil
+}
+
+// parseCores reads cores as thousandths of them.
+func parseCores(text string) (int64, bool) {
+	cores, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(cores >= 0 && cores <= 1e6) {
+		return 0, false
+	}
+	return int64(cores*1000 + 0.5), true
+}
+
+// byteUnits are those of job files, the longer names first.
+var byteUnits = []struct {
+	suffix string
+	bytes  float64
+}{
+	{"KiB", 1 << 10},
+	{"MiB", 1 << 20},
+	{"GiB", 1 << 30},
+	{"TiB", 1 << 40},
+	{"KB", 1e3},
+	{"MB", 1e6},
+	{"GB", 1e9},
+	{"TB", 1e12},
+	{"B", 1},
+	{"", 1},
+}
+
+// parseBytes reads an amount such as 512MiB, or a plain number of bytes.
+func parseBytes(text string) (int64, bool) {
+	for _, unit := range byteUnits {
+		number, ok := strings.CutSuffix(text, unit.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		n *= unit.bytes
+		if err != nil || !(n >= 0 && n < 1<<62) {
+			return 0, false
+		}
+		return int64(n), true
+	}
+	return 0, false
 }

@@ -36,7 +36,14 @@ const (
 
 // ShimMain is the life of a shim. The program that hosts the driver calls it first thing when it is started with Options.Shim's arguments,
 // with those that follow them, and exits with what it returns. It returns once the task and all that belonged to it are gone.
-func ShimMain(args []string) int {
+func ShimMain(args []string) int { return shimMain(args, func(string) {}) }
+
+// shimMain is ShimMain; point is called with a name wherever the shim's death leaves the world as it is just then.
+func shimMain(args []string, point func(string)) int {
+	if len(args) == 2 && args[0] == becomeFlag && filepath.IsAbs(args[1]) {
+		point("task: born")
+		return becomeMain(taskDir(args[1]), point)
+	}
 	if len(args) != 1 || !filepath.IsAbs(args[0]) {
 		fmt.Fprintln(os.Stderr, "shim: want one argument, the task's directory; this command is for the agent only")
 		return 2
@@ -49,7 +56,11 @@ func ShimMain(args []string) int {
 	}
 	unix.Umask(defaultUmask)
 	ready := os.NewFile(readyFD, "ready")
-	s := &shim{dir: taskDir(args[0]), stops: make(chan stopOrder), exited: make(chan struct{})}
+	s := &shim{
+		dir: taskDir(args[0]), self: os.Args[:len(os.Args)-len(args)], point: point,
+		stops: make(chan stopOrder), exited: make(chan struct{}),
+	}
+	point("shim: born")
 	if err := s.run(ready); err != nil {
 		fmt.Fprintf(os.Stderr, "%s shim of %s: %v\n", time.Now().UTC().Format(time.RFC3339), args[0], err)
 		return 1
@@ -80,6 +91,8 @@ func closeInherited() error {
 // A shim watches one task.
 type shim struct {
 	dir    taskDir
+	self   []string // with what this program was called, without the directory
+	point  func(string)
 	intent intent
 	record shimRecord
 	stops  chan stopOrder
@@ -99,20 +112,29 @@ func (s *shim) run(ready *os.File) error {
 		return errors.Join(err, report(ready, readyMessage{Err: err.Error()}))
 	}
 	defer listener.Close()
+	s.point("shim: listens")
 	output, err := s.startTask()
 	if err != nil {
 		// Nothing ran, so the record that it may have goes; then the task may be started again.
 		return errors.Join(err, os.Remove(s.dir.shim()), report(ready, refusal(s.intent, err)))
 	}
+	s.point("shim: task recorded")
 	if err := report(ready, readyMessage{}); err != nil && !errors.Is(err, syscall.EPIPE) {
 		fmt.Fprintln(os.Stderr, "report the start:", err) // the agent asks again, over the socket
 	}
+	s.point("shim: start reported")
 	var serving sync.WaitGroup
 	serving.Go(func() { s.serve(listener) })
 	s.exit = s.supervise(signals)
 	s.finish(output)
+	s.point("shim: task ended")
 	err = writeRecord(s.dir.exit(), s.exit, true)
 	close(s.exited)
+	s.point("shim: exit written")
+	if groupErr := s.intent.Group.Remove(); groupErr != nil { // the driver's Remove tries again
+		fmt.Fprintln(os.Stderr, "remove the control group:", groupErr)
+	}
+	s.point("shim: control group removed")
 	_ = listener.Close()
 	done := make(chan struct{})
 	go func() {
@@ -137,6 +159,10 @@ func (s *shim) prepare() (<-chan os.Signal, error) {
 	if ok, err := readRecord(s.dir.spec(), &s.intent); err != nil || !ok {
 		return nil, errors.Join(fmt.Errorf("no intent in %s", s.dir), err)
 	}
+	if v := s.intent.Version; v > intentVersion {
+		return nil, fmt.Errorf("this shim (%s) understands intents of version %d and before, and this one is of version %d: install the one that came with the agent",
+			os.Args[0], intentVersion, v)
+	}
 	self, err := identify(os.Getpid())
 	if err != nil {
 		return nil, err
@@ -145,6 +171,7 @@ func (s *shim) prepare() (<-chan os.Signal, error) {
 	if err := writeRecord(s.dir.shim(), s.record, true); err != nil {
 		return nil, fmt.Errorf("write the shim's record: %w", err)
 	}
+	s.point("shim: recorded itself")
 	return signals, nil
 }
 
@@ -162,10 +189,19 @@ func report(ready *os.File, m readyMessage) error {
 func refusal(in intent, err error) readyMessage {
 	m := readyMessage{Rejected: true, Code: driver.RejectRefusedBySystem, Reason: err.Error()}
 	var no syscall.Errno
+	var become *becomeError
+	if !errors.As(err, &become) {
+		return readyMessage{Err: err.Error()}
+	}
 	switch {
 	case !errors.As(err, &no), no == syscall.EAGAIN, no == syscall.ENOMEM, no == syscall.EMFILE, no == syscall.ENFILE, no == syscall.EINTR,
 		no == syscall.EIO, no == syscall.ENOSPC, no == syscall.ETXTBSY:
 		return readyMessage{Err: err.Error()}
+	case become.Step == stepJoin:
+		return readyMessage{Err: err.Error()}
+	case become.Step == stepEnter:
+		m.Code, m.Reason = driver.RejectBadDirectory, fmt.Sprintf("working directory %s: %v", in.Dir, no)
+	case become.Step != stepExecute:
 	case errors.Is(no, fs.ErrNotExist), no == syscall.ENOTDIR:
 		m.Code, m.Reason = driver.RejectNoCommand, fmt.Sprintf("no such command: %s, or the interpreter that it names is missing", in.Path)
 	case no == syscall.EACCES:
@@ -200,22 +236,12 @@ func (s *shim) startTask() (*output, error) {
 	}
 	defer errsW.Close()
 
-	sys := &syscall.SysProcAttr{Setsid: true}
-	if c := s.intent.Credential; c != nil {
-		sys.Credential = &syscall.Credential{Uid: c.UID, Gid: c.GID, Groups: c.Groups}
-	}
 	started := time.Now()
-	pid, err := s.intent.Settings.born(func() (int, error) {
-		return syscall.ForkExec(s.intent.Path, s.intent.Spec.Command, &syscall.ProcAttr{
-			Dir:   s.intent.Dir,
-			Env:   s.intent.Env,
-			Files: []uintptr{null.Fd(), outW.Fd(), errsW.Fd()},
-			Sys:   sys,
-		})
-	})
+	pid, err := s.spawn([]uintptr{null.Fd(), outW.Fd(), errsW.Fd()})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", s.intent.Path, err), out.Close(), errs.Close())
 	}
+	s.point("shim: task started")
 	s.record.Started = started
 	if s.record.Task, err = identify(pid); err == nil {
 		err = writeRecord(s.dir.shim(), s.record, false)

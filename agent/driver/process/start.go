@@ -29,13 +29,16 @@ func (d *Driver) Start(ctx context.Context, spec driver.Spec) (driver.Handle, er
 		return driver.Handle{}, fmt.Errorf("start task %s: %w", spec.TaskID, err)
 	}
 	if seen.state != driver.StateAbsent && seen.state != driver.StateNotStarted {
-		return newHandle(spec.TaskID, seen.mark), nil
+		return seen.handle(spec.TaskID), nil
 	}
 	in, err := d.plan(spec, dir)
 	if err != nil {
 		return driver.Handle{}, err
 	}
-	message, err := d.launch(ctx, dir, in)
+	message, err := d.launch(ctx, dir, &in)
+	if refused := (*driver.RejectedError)(nil); errors.As(err, &refused) {
+		return driver.Handle{}, errors.Join(refused, d.discard(dir))
+	}
 	if err != nil {
 		return driver.Handle{}, fmt.Errorf("start task %s: %w", spec.TaskID, err)
 	}
@@ -47,14 +50,17 @@ func (d *Driver) Start(ctx context.Context, spec driver.Spec) (driver.Handle, er
 		}
 		return driver.Handle{}, errors.Join(fmt.Errorf("start task %s: %s", spec.TaskID, message.Err), err)
 	}
-	return newHandle(spec.TaskID, in.Mark), nil
+	h := newHandle(spec.TaskID, in.Mark)
+	h.Unenforced = in.Unenforced
+	return h, nil
 }
 
 // launch makes the directory and starts the shim in it. An error leaves everything as it is, for inspect to judge.
-func (d *Driver) launch(ctx context.Context, dir taskDir, in intent) (readyMessage, error) {
-	if err := dir.create(in); err != nil {
+func (d *Driver) launch(ctx context.Context, dir taskDir, in *intent) (readyMessage, error) {
+	if err := dir.create(*in); err != nil {
 		return readyMessage{}, err
 	}
+	d.point("agent: directory made")
 	lock, err := dir.tryLock()
 	if err != nil {
 		return readyMessage{}, fmt.Errorf("lock: %w", err)
@@ -63,9 +69,15 @@ func (d *Driver) launch(ctx context.Context, dir taskDir, in intent) (readyMessa
 		return readyMessage{}, errors.New("another shim holds the task's lock")
 	}
 	defer lock.Close()
+	d.point("agent: directory locked")
+	if err := d.confine(dir, in); err != nil {
+		return readyMessage{}, err
+	}
+	d.point("agent: control group made")
 	if err := writeRecord(dir.spec(), in, true); err != nil {
 		return readyMessage{}, fmt.Errorf("write the intent: %w", err)
 	}
+	d.point("agent: intent written")
 	ready, readyW, err := os.Pipe()
 	if err != nil {
 		return readyMessage{}, err
@@ -75,6 +87,7 @@ func (d *Driver) launch(ctx context.Context, dir taskDir, in intent) (readyMessa
 	if err = errors.Join(err, readyW.Close()); err != nil {
 		return readyMessage{}, fmt.Errorf("start the shim: %w", err)
 	}
+	d.point("agent: shim started")
 	ctx, cancel := context.WithTimeoutCause(ctx, d.opts.StartTimeout, fmt.Errorf("the shim said nothing for %v", d.opts.StartTimeout))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Unix(1, 0)) })
@@ -173,7 +186,7 @@ func (d *Driver) Remove(ctx context.Context, h driver.Handle) error {
 	case driver.StateRunning:
 		return fmt.Errorf("remove task %s: %w", h.TaskID, driver.ErrRunning)
 	case driver.StateOrphaned:
-		left, err := scanMarked(d.boot, func(of taskDir) bool { return of == dir })
+		left, err := d.left(dir, shimRecord{})
 		if err != nil {
 			return fmt.Errorf("remove task %s: %w", h.TaskID, err)
 		}
@@ -187,7 +200,12 @@ func (d *Driver) Remove(ctx context.Context, h driver.Handle) error {
 	return nil
 }
 
+// discard deletes all that is kept of a task of which nothing runs.
 func (d *Driver) discard(dir taskDir) error {
+	if err := d.group(dir).Remove(); err != nil {
+		return fmt.Errorf("remove its control group: %w", err)
+	}
+	d.point("agent: control group removed")
 	bin, err := os.MkdirTemp(filepath.Join(d.opts.Dir, binDir), "")
 	if err != nil {
 		return err
@@ -195,5 +213,6 @@ func (d *Driver) discard(dir taskDir) error {
 	if err := os.Rename(string(dir), filepath.Join(bin, "task")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return errors.Join(err, os.Remove(bin))
 	}
+	d.point("agent: directory moved aside")
 	return os.RemoveAll(bin)
 }

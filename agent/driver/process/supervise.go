@@ -60,6 +60,7 @@ func (s *shim) supervise(signals <-chan os.Signal) driver.Exit {
 	if left := w.sweep(signals); left > 0 {
 		exit.Err = fmt.Sprintf("%d processes of the task could not be killed within %v", left, killTimeout)
 	}
+	exit.OOM = s.intent.Group.OOMKills() > 0
 	return exit
 }
 
@@ -98,21 +99,24 @@ func (w *watch) stop(order stopOrder) {
 	w.timer.Reset(order.grace)
 }
 
-// kill kills the group, and with it the first process; what has left the group follows in sweep.
+// kill kills the process group, and with it the first process, and what has left it in the control group; what is left of that follows in sweep.
 func (w *watch) kill() {
 	w.stopping, w.deadline = true, time.Now()
 	_ = unix.Kill(-w.main, unix.SIGKILL)
+	w.shim.intent.Group.Kill()
 }
 
-// sweep kills every descendant that is left and returns how many it could not kill in time.
+// sweep kills all that is left, in the control group and below this process, and returns how many it could not kill in time.
 func (w *watch) sweep(signals <-chan os.Signal) int {
 	boot := w.shim.record.Shim.Boot
 	pause := time.Millisecond
 	for end := time.Now().Add(killTimeout); ; {
 		w.reap()
-		if w.alone {
+		members := len(w.shim.intent.Group.Processes())
+		if w.alone && members == 0 {
 			return 0
 		}
+		w.shim.intent.Group.Kill()
 		left, err := descendants(os.Getpid(), boot)
 		if err == nil {
 			for _, id := range left {
@@ -120,7 +124,7 @@ func (w *watch) sweep(signals <-chan os.Signal) int {
 			}
 		}
 		if time.Now().After(end) {
-			return max(1, len(left))
+			return max(1, len(left), members)
 		}
 		timer := time.NewTimer(pause)
 		select {
