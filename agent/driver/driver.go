@@ -57,6 +57,8 @@ type Health struct {
 	Checked bool
 	// Healthy is the outcome of the last check.
 	Healthy bool
+	// Failed is true if by the driver's own count the check has failed for good. Otherwise whoever asks counts.
+	Failed bool
 	// Message says what the check saw, for people.
 	Message string
 }

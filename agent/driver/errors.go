@@ -20,6 +20,8 @@ const (
 	RejectUserNotAllowed  = "user_not_allowed"
 	RejectBadDirectory    = "bad_directory"
 	RejectRefusedBySystem = "refused_by_system"
+	// RejectNoImage: there is no such image here, or none for this agent.
+	RejectNoImage = "no_image"
 	// RejectUnenforced: the spec asks for what this machine cannot enforce, and the agent is configured to run nothing of the kind.
 	RejectUnenforced = "unenforced"
 )

@@ -90,6 +90,24 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// Whoever counts by itself is not counted again.
+func TestFinal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		probe := func(context.Context) error {
+			if time.Since(began) < 5*time.Second {
+				return errors.New("not yet")
+			}
+			return fmt.Errorf("no answer: %w", ErrFinal)
+		}
+		var last Verdict
+		Watch(t.Context(), probe, Timing{Interval: time.Hour, Timeout: time.Second, Retries: 3, Patient: true, Started: began}, func(v Verdict) { last = v })
+		if took := time.Since(began); !last.Failed || took != 5*time.Second {
+			t.Errorf("got %+v after %v", last, took)
+		}
+	})
+}
+
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

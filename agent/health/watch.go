@@ -12,6 +12,9 @@ import (
 // eager is how often a task is probed that has not passed yet.
 const eager = time.Second
 
+// ErrFinal is in the error of a probe whose own count has come to its end: the check has failed for good.
+var ErrFinal = errors.New("failed for good")
+
 // Probe looks once, and returns why the task is not healthy, or nil if it is.
 type Probe func(ctx context.Context) error
 
@@ -90,7 +93,7 @@ func (c *counter) next(now time.Time, err error) Verdict {
 		c.counted = now
 	}
 	switch {
-	case c.failures >= c.timing.Retries:
+	case c.failures >= c.timing.Retries, errors.Is(err, ErrFinal):
 		return Verdict{Failed: true, Message: err.Error()}
 	case c.failures == 0:
 		return Verdict{Healthy: c.passed, Message: fmt.Sprintf("starting: %v", err)}

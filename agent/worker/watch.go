@@ -73,12 +73,23 @@ func reportedBy(r driver.HealthReporter, h driver.Handle) health.Probe {
 		switch {
 		case err != nil:
 			return err
+		case now.Checked && now.Failed:
+			return final(now.Message)
 		case now.Checked && !now.Healthy:
 			return errors.New(now.Message)
 		}
 		return nil
 	}
 }
+
+// final is what a driver says of a check that by its own count has failed for good.
+type final string
+
+// Error is the driver's message.
+func (f final) Error() string { return string(f) }
+
+// Is makes it a health.ErrFinal.
+func (f final) Is(target error) bool { return target == health.ErrFinal }
 
 // judged takes what a health check found. A check that failed for good ends the task.
 func (t *task) judged(v health.Verdict) {

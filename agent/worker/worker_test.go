@@ -623,6 +623,26 @@ func (d silentDriver) Health(context.Context, driver.Handle) (driver.Health, err
 	return driver.Health{}, d.err
 }
 
+// A driver that has counted the failures of its own check.
+type countingDriver struct{ driver.Driver }
+
+func (countingDriver) Health(context.Context, driver.Handle) (driver.Health, error) {
+	return driver.Health{Checked: true, Failed: true, Message: "no answer"}, nil
+}
+
+func TestTheDriverCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.wrap = func(s Store, d driver.Driver) (Store, driver.Driver) { return s, countingDriver{d} }
+		b.open()
+		defer b.close()
+		b.apply(orders(1, wanted(web, nil)))
+		if got := b.want(web, cluster.Failed); got.Err != "health check failed: no answer" {
+			t.Errorf("status is %+v", got)
+		}
+	})
+}
+
 // What the driver does not check the job's own check does, and what it cannot tell yet nobody takes for healthy.
 func TestTheDriverDoesNotCheck(t *testing.T) {
 	for name, c := range map[string]struct {

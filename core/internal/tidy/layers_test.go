@@ -97,6 +97,9 @@ var closed = []string{"sdk/...", "plugins/..."}
 
 // homes says which packages may import a module of others. A module without a home is not imported: a dependency earns its place.
 var homes = map[string][]string{
+	"github.com/containerd/errdefs":       {"agent/driver/docker"},
+	"github.com/moby/moby/api":            {"agent/driver/docker"},
+	"github.com/moby/moby/client":         {"agent/driver/docker"},
 	"connectrpc.com/connect":              {"proto/...", "core/api", "core/dispatch", "agent/...", "client/...", "cmd/...", "test/..."},
 	"github.com/hashicorp/go-hclog":       {"sdk/...", "plugins/...", "core/...", "agent/...", "client/...", "cmd/...", "test/internal/faultplugin"},
 	"github.com/hashicorp/go-plugin":      {"sdk", "sdk/sdktest", "core/pluginhost/...", "test/internal/faultplugin"},

@@ -1,0 +1,163 @@
+package docker
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The values of the setting pull.
+const (
+	pullMissing = "missing"
+	pullAlways  = "always"
+	pullNever   = "never"
+)
+
+// settings are a task's words for this driver. What is a list or a map in a job file comes as JSON.
+type settings struct {
+	Image   string // what to run; required
+	Pull    string // when the image is pulled: missing, always or never
+	Args    []string
+	Network string // bridge, host, none, or a network of the engine; "": the engine's default
+	Ports   map[string][]containerPort
+	Mounts  []mountSetting
+
+	ReadOnly      bool // the root file system cannot be written
+	NewPrivileges bool
+	CapAdd        []string
+	CapDrop       []string
+	Init          bool  // a small init is the container's first process: it reaps, and passes signals on
+	PidsLimit     int64 // processes and threads at a time; 0: no limit
+	CPULimit      int64 // thousandths of a core that it never exceeds; 0: no limit
+	ShmSize       int64 // bytes of /dev/shm; 0: the engine's default
+}
+
+// readers are the settings by name.
+var readers = map[string]func(s *settings, value string) error{
+	"image":          func(s *settings, v string) error { return readText(&s.Image, v) },
+	"pull":           func(s *settings, v string) error { return readWord(&s.Pull, v, pullMissing, pullAlways, pullNever) },
+	"args":           func(s *settings, v string) error { return readList(&s.Args, v) },
+	"network":        readNetwork,
+	"ports":          readPorts,
+	"mounts":         readMounts,
+	"read_only":      func(s *settings, v string) error { return readBool(&s.ReadOnly, v) },
+	"new_privileges": func(s *settings, v string) error { return readBool(&s.NewPrivileges, v) },
+	"cap_add":        func(s *settings, v string) error { return readList(&s.CapAdd, v) },
+	"cap_drop":       func(s *settings, v string) error { return readList(&s.CapDrop, v) },
+	"init":           func(s *settings, v string) error { return readBool(&s.Init, v) },
+	"pids_limit":     func(s *settings, v string) error { return readCount(&s.PidsLimit, v) },
+	"cpu_limit":      func(s *settings, v string) error { return readMilli(&s.CPULimit, v) },
+	"shm_size":       func(s *settings, v string) error { return readBytes(&s.ShmSize, v) },
+}
+
+// parseSettings reads settings. All that is wrong is in the error, in the order of the settings' names.
+func parseSettings(words map[string]string) (settings, error) {
+	out := settings{Pull: pullMissing}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(words)) {
+		read := readers[name]
+		if read == nil {
+			known := strings.Join(slices.Sorted(maps.Keys(readers)), ", ")
+			problems = append(problems, fmt.Errorf("the docker driver has no setting %q; it has %s", name, known))
+			continue
+		}
+		if err := read(&out, words[name]); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if words["image"] == "" {
+		problems = append(problems, errors.New(`there is no image; config = { image = "NAME:TAG" } says which`))
+	}
+	return out, errors.Join(problems...)
+}
+
+func readText(to *string, value string) error {
+	*to = value
+	return nil
+}
+
+func readWord(to *string, value string, known ...string) error {
+	if !slices.Contains(known, value) {
+		return fmt.Errorf("%q is none of %s", value, strings.Join(known, ", "))
+	}
+	*to = value
+	return nil
+}
+
+func readBool(to *bool, value string) error {
+	b, err := strconv.ParseBool(value)
+	if err != nil {
+		return fmt.Errorf("%q is neither true nor false", value)
+	}
+	*to = b
+	return nil
+}
+
+func readCount(to *int64, value string) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q is no number from 0 on", value)
+	}
+	*to = n
+	return nil
+}
+
+// readMilli reads a number of cores, such as 0.5.
+func readMilli(to *int64, value string) error {
+	f, err := strconv.ParseFloat(value, 64)
+	if err != nil || math.IsNaN(f) || f < 0 || f > 1e6 {
+		return fmt.Errorf("%q is no number of cores, such as 2 or 0.5", value)
+	}
+	*to = int64(f*1000 + 0.5)
+	return nil
+}
+
+// units are the endings of amounts of bytes.
+var units = []struct {
+	ending string
+	bytes  float64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}, {"", 1}}
+
+// readBytes reads an amount such as 64MiB.
+func readBytes(to *int64, value string) error {
+	for _, u := range units {
+		number, ok := strings.CutSuffix(value, u.ending)
+		if !ok {
+			continue
+		}
+		f, err := strconv.ParseFloat(number, 64)
+		if err != nil || math.IsNaN(f) || f < 0 || f*u.bytes > 1<<60 {
+			break
+		}
+		*to = int64(f * u.bytes)
+		return nil
+	}
+	return fmt.Errorf("%q is no amount, such as 512KiB or 64MiB", value)
+}
+
+// readList reads a list of texts.
+func readList(to *[]string, value string) error {
+	if err := readJSON(to, value); err != nil {
+		return fmt.Errorf(`it is no list of texts, such as ["a", "b"]: %w`, err)
+	}
+	return nil
+}
+
+// readJSON reads exactly one value, of which nothing is unknown.
+func readJSON(to any, value string) error {
+	dec := json.NewDecoder(bytes.NewReader([]byte(value)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(to); err != nil {
+		return err
+	}
+	if dec.More() {
+		return errors.New("there is something after it")
+	}
+	return nil
+}
