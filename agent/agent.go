@@ -185,6 +185,9 @@ func (a *Agent) talk(ctx context.Context) error {
 		wait.most = a.longest(err)
 		next := wait.next()
 		level := severity(err)
+		if errors.Is(err, errRenewed) {
+			level = hclog.Info
+		}
 		if err.Error() == said {
 			level = hclog.Debug // it was said before
 		}

@@ -42,28 +42,36 @@ func (a *Agent) enter(ctx context.Context) error {
 	return nil
 }
 
-// known checks that the certificate, the state file and the token are of one cluster.
+// known checks that the certificate of an earlier run, the state file and the token are of one cluster.
 func (a *Agent) known(pair *pki.Pair) error {
-	id := pair.Identity()
-	if id.Role != pki.RoleNode {
-		return fmt.Errorf("%s in %s is the certificate of a %s, not of a node", CertificateFile, a.cfg.DataDir, id.Role)
+	have, err := a.file.Identity()
+	if err != nil {
+		return err
 	}
+	now := pki.FingerprintOf(pair.Authority()).String()
 	if a.cfg.Token != "" {
 		token, err := pki.ParseToken(a.cfg.Token)
 		if err != nil {
 			return fmt.Errorf("read join token: %w", err)
 		}
-		if token.Fingerprint != pki.FingerprintOf(pair.Authority()) {
+		// The token may be that with which the node joined, before the cluster's authority was replaced.
+		if text := token.Fingerprint.String(); text != have.Authority && text != now {
 			return fmt.Errorf("the data directory %s belongs to node %s of cluster %s, and the join token is for another cluster: use an empty directory",
-				a.cfg.DataDir, id.Name, id.ClusterID)
+				a.cfg.DataDir, pair.Identity().Name, pair.Identity().ClusterID)
 		}
 	}
-	mine := state.Identity{ClusterID: id.ClusterID, NodeID: cluster.NodeID(id.NodeID)}
-	have, err := a.file.Identity()
-	if err != nil {
-		return err
+	return a.belong(pair, have, now)
+}
+
+// belong checks that the certificate is that of the node in the state file, which a first one is written to, with the authority by which it joined.
+func (a *Agent) belong(pair *pki.Pair, have state.Identity, joinedBy string) error {
+	id := pair.Identity()
+	if id.Role != pki.RoleNode {
+		return fmt.Errorf("%s in %s is the certificate of a %s, not of a node", CertificateFile, a.cfg.DataDir, id.Role)
 	}
+	mine := state.Identity{ClusterID: id.ClusterID, NodeID: cluster.NodeID(id.NodeID), Authority: have.Authority}
 	if have == (state.Identity{}) {
+		mine.Authority = joinedBy
 		return a.file.SetIdentity(mine)
 	}
 	if have != mine {
@@ -86,11 +94,7 @@ func (a *Agent) joinPatiently(ctx context.Context, path string) (*pki.Pair, erro
 	for {
 		pair, err := a.join(ctx, token)
 		if err == nil {
-			err = a.known(pair)
-			if err == nil {
-				err = pair.Save(path)
-			}
-			return pair, err
+			return pair, a.keep(pair, token, path)
 		}
 		if !passing(err) || ctx.Err() != nil {
 			return nil, fmt.Errorf("join the cluster at %s: %w", a.cfg.Server, err)
@@ -101,6 +105,18 @@ func (a *Agent) joinPatiently(ctx context.Context, path string) (*pki.Pair, erro
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// keep writes down what the agent became.
+func (a *Agent) keep(pair *pki.Pair, token pki.Token, path string) error {
+	have, err := a.file.Identity()
+	if err == nil {
+		err = a.belong(pair, have, token.Fingerprint.String())
+	}
+	if err == nil {
+		err = pair.Save(path)
+	}
+	return err
 }
 
 // join makes a key and asks for a certificate for it, from a server that shows the authority which the token names.
@@ -125,7 +141,8 @@ func (a *Agent) join(ctx context.Context, token pki.Token) (*pki.Pair, error) {
 		return nil, fmt.Errorf("the server's answer: %w", err)
 	}
 	id := pair.Identity()
-	if pki.FingerprintOf(pair.Authority()) != token.Fingerprint || id.Role != pki.RoleNode || id.NodeID != res.Msg.GetNodeId() ||
+	// The authority may be one that is replacing the token's: the server says so, and the token's authority vouches for the server.
+	if id.Role != pki.RoleNode || id.NodeID != res.Msg.GetNodeId() ||
 		id.ClusterID != res.Msg.GetClusterId() {
 		return nil, errors.New("the server's answer: the certificate is not this node's, or not of the cluster that the token names")
 	}
@@ -136,12 +153,9 @@ func (a *Agent) join(ctx context.Context, token pki.Token) (*pki.Pair, error) {
 	return pair, nil
 }
 
-// renew asks for a new certificate, over the connection that is there, once the one in use is old enough.
+// renew asks for a new certificate, over the connection that is there. The error is errRenewed if it came, and is of another authority than the old one.
 func (a *Agent) renew(ctx context.Context, client agentv1connect.AgentServiceClient) error {
 	old := a.holder.Pair()
-	if a.cfg.Now().Before(old.RenewAt()) {
-		return nil
-	}
 	request, key, err := pki.NewRequest()
 	if err != nil {
 		return fmt.Errorf("renew certificate: %w", err)
@@ -169,6 +183,9 @@ func (a *Agent) renew(ctx context.Context, client agentv1connect.AgentServiceCli
 	}
 	a.holder.Set(pair)
 	a.cfg.Log.Info("certificate renewed", "expires", pair.Certificate().NotAfter)
+	if !pair.Authority().Equal(old.Authority()) {
+		return errRenewed
+	}
 	return nil
 }
 

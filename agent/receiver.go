@@ -46,6 +46,9 @@ func (s *session) take(ctx context.Context, m *agentv1.FromServer) error {
 		notify(s.acks)
 		return nil
 	case *agentv1.FromServer_Heartbeat:
+		if m.Heartbeat.GetRenew() {
+			notify(s.renew)
+		}
 		return nil
 	case *agentv1.FromServer_Leave:
 		return &LeftError{Reason: m.Leave.GetReason()}

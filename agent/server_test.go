@@ -106,7 +106,7 @@ func (s *server) listen(address string) string {
 		s.t.Fatal(err)
 	}
 	web.EnableHTTP2 = true
-	web.TLS = pki.ServerTLS(pki.NewHolder(pair), s.authority.Certificate())
+	web.TLS = pki.ServerTLS(pki.NewHolder(pair))
 	web.StartTLS()
 	s.t.Cleanup(func() {
 		web.CloseClientConnections()

@@ -33,6 +33,8 @@ const (
 var (
 	errHungUp = errors.New("the server ended the session")
 	errBye    = errors.New("the agent ended the session")
+	// errRenewed ends a session in which the agent got a certificate of another authority: the next one shows it.
+	errRenewed = errors.New("the cluster's authority is being replaced: the agent connects again with its new certificate")
 )
 
 // stream is the conversation as a session needs it. One goroutine sends, one receives.
@@ -63,6 +65,7 @@ type session struct {
 	pending bool   // there is more to report than the server has taken so far
 	acked   atomic.Uint64
 	acks    chan struct{} // holds a value when acked has changed
+	renew   chan struct{} // holds a value when the server wants the certificate renewed
 
 	// Owner: the receiver.
 	number uint64        // of the last assignments
@@ -80,7 +83,7 @@ func (a *Agent) converse(ctx context.Context) error {
 	link := a.link(pki.ClientTLS(a.holder, a.holder.Pair().Authority()))
 	defer link.cut()
 	s := &session{
-		agent: a, log: a.cfg.Log, end: end, feed: a.set.Follow(), out: make(chan *agentv1.FromAgent), acks: make(chan struct{}, 1),
+		agent: a, log: a.cfg.Log, end: end, feed: a.set.Follow(), out: make(chan *agentv1.FromAgent), acks: make(chan struct{}, 1), renew: make(chan struct{}, 1),
 		described: a.describe(life), began: time.Now(),
 	}
 	defer s.feed.Close()
@@ -201,14 +204,31 @@ func (s *session) silent() error {
 	return fmt.Errorf("nothing came from the server for %s", silence.Round(time.Millisecond))
 }
 
-// keepHouse renews the certificate when it is time, and tells of changes of the machine.
+// keepHouse renews the certificate when it is time or the server wants it, and tells of changes of the machine.
 func (s *session) keepHouse(ctx context.Context, client agentv1connect.AgentServiceClient) error {
+	look := time.NewTicker(describeEvery)
+	defer look.Stop()
+	wanted := s.renew
+	asked := false
 	for {
-		if err := s.agent.renew(ctx, client); err != nil && ctx.Err() == nil {
-			s.log.Error("certificate not renewed", "error", err, "expires", s.agent.holder.Pair().Certificate().NotAfter)
+		if asked || !s.agent.cfg.Now().Before(s.agent.holder.Pair().RenewAt()) {
+			err := s.agent.renew(ctx, client)
+			switch {
+			case errors.Is(err, errRenewed):
+				return err
+			case err != nil && ctx.Err() == nil:
+				s.log.Error("certificate not renewed", "error", err, "expires", s.agent.holder.Pair().Certificate().NotAfter)
+			}
+			wanted = nil // it is tried once in a round, however often the server says so
 		}
-		if !pause(ctx, describeEvery) {
+		select {
+		case <-ctx.Done():
 			return nil
+		case <-wanted:
+			asked = true
+			continue
+		case <-look.C:
+			wanted, asked = s.renew, false
 		}
 		now := s.agent.describe(ctx)
 		if machine.Equal(now, s.described) || ctx.Err() != nil {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -28,6 +29,10 @@ const (
 type Options struct {
 	Addr string // https://HOST:PORT or HOST:PORT
 	Pair string // file of certificate and key, such as admin.pem in a server's data directory
+
+	// Outdated is called after each answer which says that the cluster's authority is being replaced, and the credential is of the old one: Renew gets another. It
+	// may be nil.
+	Outdated func()
 }
 
 // Client asks one server. It is safe for use by several goroutines.
@@ -50,7 +55,8 @@ func New(opts Options) (*Client, error) {
 	}
 	transport := newTransport(pki.ClientTLS(pki.NewHolder(pair), pair.Authority()))
 	return &Client{
-		ApiServiceClient: apiv1connect.NewApiServiceClient(&http.Client{Transport: transport}, addr), addr: addr, pair: pair, transport: transport,
+		ApiServiceClient: apiv1connect.NewApiServiceClient(&http.Client{Transport: transport}, addr, connect.WithInterceptors(outdated(opts.Outdated))),
+		addr:             addr, pair: pair, transport: transport,
 	}, nil
 }
 
@@ -61,6 +67,22 @@ func newTransport(config *tls.Config) *http.Transport {
 		TLSHandshakeTimeout: handshakeTimeout, IdleConnTimeout: idleTimeout,
 	}
 }
+
+// outdated calls a function after each answer that says so.
+func outdated(tell func()) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			res, err := next(ctx, req)
+			if err == nil && tell != nil && res.Header().Get(headerRenew) != "" {
+				tell()
+			}
+			return res, err
+		}
+	}
+}
+
+// headerRenew is set in answers to those whose certificate is of an authority that is being replaced.
+const headerRenew = "Setpoint-Renew"
 
 // Pair returns the client's credential.
 func (c *Client) Pair() *pki.Pair { return c.pair }

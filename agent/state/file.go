@@ -31,10 +31,11 @@ var (
 	bucketHandles     = []byte("handles")
 	bucketForgotten   = []byte("forgotten")
 
-	keyFormat   = []byte("format")
-	keyCluster  = []byte("cluster_id")
-	keyNode     = []byte("node_id")
-	keyRevision = []byte("revision")
+	keyFormat    = []byte("format")
+	keyCluster   = []byte("cluster_id")
+	keyNode      = []byte("node_id")
+	keyAuthority = []byte("authority")
+	keyRevision  = []byte("revision")
 )
 
 // InUseError says that another agent holds the file.

@@ -18,10 +18,11 @@ import (
 // ErrDamaged is returned for a record whose bytes are not what was written.
 var ErrDamaged = errors.New("record is damaged")
 
-// Identity says to which cluster an agent belongs, and as which node. Both are empty before it joined.
+// Identity says to which cluster an agent belongs, and as which node. All is empty before it joined.
 type Identity struct {
 	ClusterID string
 	NodeID    cluster.NodeID
+	Authority string // fingerprint of the authority by which it joined, which another may have replaced since; empty in files of earlier versions
 }
 
 // Identity returns what SetIdentity wrote.
@@ -29,7 +30,7 @@ func (f *File) Identity() (Identity, error) {
 	var out Identity
 	err := f.db.View(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
-		out = Identity{ClusterID: string(meta.Get(keyCluster)), NodeID: cluster.NodeID(meta.Get(keyNode))}
+		out = Identity{ClusterID: string(meta.Get(keyCluster)), NodeID: cluster.NodeID(meta.Get(keyNode)), Authority: string(meta.Get(keyAuthority))}
 		return nil
 	})
 	if err != nil {
@@ -42,7 +43,7 @@ func (f *File) Identity() (Identity, error) {
 func (f *File) SetIdentity(id Identity) error {
 	err := f.db.Update(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
-		return errors.Join(meta.Put(keyCluster, []byte(id.ClusterID)), meta.Put(keyNode, []byte(id.NodeID)))
+		return errors.Join(meta.Put(keyCluster, []byte(id.ClusterID)), meta.Put(keyNode, []byte(id.NodeID)), meta.Put(keyAuthority, []byte(id.Authority)))
 	})
 	if err != nil {
 		return fmt.Errorf("write agent state: %w", err)

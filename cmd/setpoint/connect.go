@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"connectrpc.com/connect"
 
@@ -42,7 +43,7 @@ func (a *app) connect() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := client.New(client.Options{Addr: address, Pair: dir.Credential()})
+	s, err := client.New(client.Options{Addr: address, Pair: dir.Credential(), Outdated: sync.OnceFunc(a.warnOfRotation)})
 	var file *pki.FileError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -58,7 +58,7 @@ func newFake(t *testing.T) *fakeServer {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(apiv1connect.NewApiServiceHandler(f))
-	s := &http.Server{Handler: mux, TLSConfig: pki.ServerTLS(pki.NewHolder(pair), authority.Certificate())}
+	s := &http.Server{Handler: mux, TLSConfig: pki.ServerTLS(pki.NewHolder(pair))}
 	var served sync.WaitGroup
 	served.Go(func() { _ = s.ServeTLS(listener, "", "") })
 	t.Cleanup(func() {

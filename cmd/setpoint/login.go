@@ -110,3 +110,8 @@ func (a *app) warnOfExpiry(pair *pki.Pair) {
 			pair.Identity().Name, pair.Certificate().NotAfter.Local().Format(time.DateTime))
 	}
 }
+
+// warnOfRotation says so when a credential will serve no more once the cluster's old authority is retired.
+func (a *app) warnOfRotation() {
+	fmt.Fprintln(a.errOut, "The cluster's authority is being replaced, and your credential is of the old one: `setpoint login` renews it.")
+}

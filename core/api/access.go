@@ -66,6 +66,10 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceCreateTokenProcedure: pki.RoleAdmin,
 	apiv1connect.ApiServiceListTokensProcedure:  pki.RoleAdmin,
 	apiv1connect.ApiServiceRevokeTokenProcedure: pki.RoleAdmin,
+
+	apiv1connect.ApiServiceGetAuthorityProcedure:    pki.RoleReader,
+	apiv1connect.ApiServiceRotateAuthorityProcedure: pki.RoleAdmin,
+	apiv1connect.ApiServiceFinishAuthorityProcedure: pki.RoleAdmin,
 }
 
 // allow returns nil if the caller may call the procedure.
@@ -91,7 +95,19 @@ func allow(ctx context.Context, procedure string) error {
 var errPanicked = errors.New("the server has a bug here")
 
 // gate is in front of every call: it checks the caller's role and turns errors into answers.
-type gate struct{ log hclog.Logger }
+type gate struct {
+	log         hclog.Logger
+	authorities Authorities
+}
+
+// HeaderRenew is set in answers to callers whose certificate is of an authority that is being replaced: RenewLogin gives another.
+const HeaderRenew = "Setpoint-Renew"
+
+// outdated reports whether the caller has a certificate of an authority that is being replaced.
+func (g *gate) outdated(ctx context.Context) bool {
+	have, err := AuthorityFrom(ctx)
+	return err == nil && g.authorities != nil && have != g.authorities.Authorities().Current.Fingerprint()
+}
 
 // WrapUnary implements connect.Interceptor.
 func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
@@ -103,6 +119,9 @@ func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		res, err := next(ctx, req)
 		if err != nil {
 			return nil, g.refuse(ctx, procedure, err)
+		}
+		if g.outdated(ctx) {
+			res.Header().Set(HeaderRenew, "authority")
 		}
 		g.audit(ctx, procedure, req.Any())
 		return res, nil

@@ -70,6 +70,7 @@ type Options struct {
 	Events  *Events
 	Log     hclog.Logger
 
+	Authorities    Authorities          // nil: the authority cannot be replaced, nor looked at
 	PluginOperator PluginOperator       // nil: nobody can look into plugins
 	Aside          engine.Conversations // nil: plugins are not asked about what is only tried
 
@@ -142,7 +143,7 @@ const maxRequestBytes = 4 << 20
 // HandlerOptions are what every service on the port is made with: the callers' roles are checked, errors become answers, panics of a call
 // are recovered and messages have a limit.
 func (a *API) HandlerOptions() []connect.HandlerOption {
-	g := &gate{log: a.opts.Log}
+	g := &gate{log: a.opts.Log, authorities: a.opts.Authorities}
 	return []connect.HandlerOption{
 		connect.WithInterceptors(g),
 		connect.WithRecover(g.recovered),

@@ -9,8 +9,9 @@ import (
 
 // caller is who calls, as the connection says.
 type caller struct {
-	id  pki.Identity
-	err error
+	id        pki.Identity
+	authority pki.Fingerprint // that its certificate was verified with
+	err       error
 }
 
 type callerKey struct{}
@@ -18,8 +19,11 @@ type callerKey struct{}
 // identified gives each request's context who calls.
 func identified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id, err := pki.PeerIdentity(r.TLS)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{id, err})))
+		var c caller
+		if c.id, c.err = pki.PeerIdentity(r.TLS); c.err == nil {
+			c.authority, c.err = pki.PeerAuthority(r.TLS)
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
 }
 
@@ -31,6 +35,15 @@ func IdentityFrom(ctx context.Context) (pki.Identity, error) {
 		return pki.Identity{}, pki.ErrNoCertificate
 	}
 	return c.id, c.err
+}
+
+// AuthorityFrom returns by which authority's certificate the caller is known. The error is that of IdentityFrom.
+func AuthorityFrom(ctx context.Context) (pki.Fingerprint, error) {
+	c, ok := ctx.Value(callerKey{}).(caller)
+	if !ok {
+		return pki.Fingerprint{}, pki.ErrNoCertificate
+	}
+	return c.authority, c.err
 }
 
 // author returns for whom the engine records what a call changes. The caller's role was checked.

@@ -101,7 +101,7 @@ type fakeTokens struct {
 }
 
 func (f *fakeTokens) Verify(_ context.Context, token pki.Token) (pki.Role, error) {
-	stored, err := pki.FindToken(f.stored, f.authority.Fingerprint(), token, time.Unix(1001, 0))
+	stored, err := pki.FindToken(f.stored, []pki.Fingerprint{f.authority.Fingerprint()}, token, time.Unix(1001, 0))
 	return stored.Role, err
 }
 
@@ -170,7 +170,7 @@ func serve(t testing.TB, change func(*api.Options)) *server {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		config := pki.ServerTLS(pki.NewHolder(pair), authority.Certificate())
+		config := pki.ServerTLS(pki.NewHolder(pair))
 		if err := api.Serve(ctx, listener, config, a.Handler(), hclog.NewNullLogger()); err != nil {
 			t.Errorf("Serve returned %v", err)
 		}

@@ -37,6 +37,7 @@ type Tokens interface {
 type Signer interface {
 	Sign(now time.Time, id pki.Identity, request []byte) ([]byte, error)
 	CertificatePEM() []byte
+	Fingerprint() pki.Fingerprint
 }
 
 // Options are what a Dispatcher needs. All fields but the durations are required.
@@ -46,6 +47,8 @@ type Options struct {
 	Tokens   Tokens
 	Signer   Signer
 	Log      hclog.Logger
+
+	Authority func(context.Context) (pki.Fingerprint, error) // by which the caller's certificate was verified
 
 	Heartbeat time.Duration // how often the server wants to hear of an agent; 0: 2 s
 	Gather    time.Duration // how long heartbeats are gathered into one input; 0: 100 ms
@@ -65,7 +68,7 @@ type Dispatcher struct {
 
 // New returns a dispatcher without sessions.
 func New(opts Options) (*Dispatcher, error) {
-	if opts.Engine == nil || opts.Identity == nil || opts.Tokens == nil || opts.Signer == nil || opts.Log == nil {
+	if opts.Engine == nil || opts.Identity == nil || opts.Tokens == nil || opts.Signer == nil || opts.Log == nil || opts.Authority == nil {
 		return nil, errors.New("make dispatcher: an option is missing")
 	}
 	if opts.Heartbeat <= 0 {

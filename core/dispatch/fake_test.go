@@ -95,17 +95,18 @@ func (t fakeTokens) Verify(_ context.Context, token pki.Token) (pki.Role, error)
 }
 
 // fakeSigner signs nothing; tests that join use a real authority.
-type fakeSigner struct{}
+type fakeSigner struct{ fingerprint pki.Fingerprint }
 
 func (fakeSigner) Sign(time.Time, pki.Identity, []byte) ([]byte, error) {
 	return nil, io.ErrUnexpectedEOF
 }
-func (fakeSigner) CertificatePEM() []byte { return nil }
+func (fakeSigner) CertificatePEM() []byte         { return nil }
+func (s fakeSigner) Fingerprint() pki.Fingerprint { return s.fingerprint }
 
 func newDispatcher(t *testing.T, e *fakeEngine) *Dispatcher {
 	t.Helper()
 	d, err := New(Options{
-		Engine: e, Tokens: fakeTokens{}, Signer: fakeSigner{}, Log: hclog.NewNullLogger(),
+		Engine: e, Tokens: fakeTokens{}, Signer: fakeSigner{}, Log: hclog.NewNullLogger(), Authority: nobodysAuthority,
 		Identity: func(context.Context) (pki.Identity, error) { return pki.Identity{}, pki.ErrNoCertificate },
 	})
 	if err != nil {
@@ -113,6 +114,10 @@ func newDispatcher(t *testing.T, e *fakeEngine) *Dispatcher {
 	}
 	e.commit = d.Committed
 	return d
+}
+
+func nobodysAuthority(context.Context) (pki.Fingerprint, error) {
+	return pki.Fingerprint{}, pki.ErrNoCertificate
 }
 
 // agent is the other end of a session.
@@ -127,9 +132,15 @@ type agent struct {
 // dial begins a session of a node with a dispatcher and greets it.
 func dial(t *testing.T, d *Dispatcher, node cluster.NodeID, hello *agentv1.Hello) *agent {
 	t.Helper()
+	return dialWith(t, d, node, pki.Fingerprint{}, hello)
+}
+
+// dialWith does so with a certificate of an authority.
+func dialWith(t *testing.T, d *Dispatcher, node cluster.NodeID, authority pki.Fingerprint, hello *agentv1.Hello) *agent {
+	t.Helper()
 	a := &agent{t: t, up: make(chan *agentv1.FromAgent), down: make(chan *agentv1.FromServer), gone: make(chan struct{})}
 	go func() {
-		a.result = d.converse(t.Context(), node, a)
+		a.result = d.converse(t.Context(), node, authority, a)
 		close(a.gone)
 	}()
 	a.send(&agentv1.FromAgent{Message: &agentv1.FromAgent_Hello{Hello: hello}})

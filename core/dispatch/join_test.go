@@ -46,6 +46,9 @@ func serve(t *testing.T, role pki.Role, records ...any) *served {
 		Identity: func(ctx context.Context) (pki.Identity, error) {
 			return pki.PeerIdentity(ctx.Value(identityKey{}).(*tls.ConnectionState))
 		},
+		Authority: func(ctx context.Context) (pki.Fingerprint, error) {
+			return pki.PeerAuthority(ctx.Value(identityKey{}).(*tls.ConnectionState))
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +65,7 @@ func serve(t *testing.T, role pki.Role, records ...any) *served {
 	}
 	server := httptest.NewUnstartedServer(mux)
 	server.EnableHTTP2 = true
-	server.TLS = pki.ServerTLS(pki.NewHolder(pair), authority.Certificate())
+	server.TLS = pki.ServerTLS(pki.NewHolder(pair))
 	server.StartTLS()
 	s.url = server.URL
 	ctx, stop := context.WithCancel(t.Context())

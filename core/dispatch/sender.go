@@ -76,7 +76,8 @@ func (s *session) sendDue(d due) error {
 		}
 	}
 	if d.beat {
-		if err := s.stream.Send(&agentv1.FromServer{Message: &agentv1.FromServer_Heartbeat{Heartbeat: &agentv1.Heartbeat{}}}); err != nil {
+		beat := &agentv1.Heartbeat{Renew: s.authority != s.d.opts.Signer.Fingerprint()}
+		if err := s.stream.Send(&agentv1.FromServer{Message: &agentv1.FromServer_Heartbeat{Heartbeat: beat}}); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,8 @@ type session struct {
 	out    outbox
 	logs   logStreams
 
+	authority pki.Fingerprint // of the certificate that the agent showed
+
 	// Owner: the receiver.
 	reports  uint64 // number of the last report
 	complete bool   // the full report has come
@@ -65,11 +67,15 @@ func (v *service) Session(ctx context.Context, conn *connect.BidiStream[agentv1.
 	if err := id.Require(pki.RoleNode); err != nil {
 		return connect.NewError(connect.CodePermissionDenied, err)
 	}
-	return asConnect(v.d.converse(ctx, cluster.NodeID(id.NodeID), conn))
+	authority, err := v.d.opts.Authority(ctx)
+	if err != nil {
+		return asConnect(err)
+	}
+	return asConnect(v.d.converse(ctx, cluster.NodeID(id.NodeID), authority, conn))
 }
 
 // converse holds a session from its first message to its end.
-func (d *Dispatcher) converse(ctx context.Context, node cluster.NodeID, conn stream) error {
+func (d *Dispatcher) converse(ctx context.Context, node cluster.NodeID, authority pki.Fingerprint, conn stream) error {
 	log := d.opts.Log.With("node", node)
 	hello, err := d.greet(conn)
 	if err != nil {
@@ -84,7 +90,7 @@ func (d *Dispatcher) converse(ctx context.Context, node cluster.NodeID, conn str
 		}
 		return err
 	}
-	s := &session{d: d, node: node, stream: conn, ended: make(chan struct{}), told: make(map[cluster.TaskID]told)}
+	s := &session{d: d, node: node, authority: authority, stream: conn, ended: make(chan struct{}), told: make(map[cluster.TaskID]told)}
 	s.out.init()
 	if err := d.begin(s); err != nil {
 		return err

@@ -68,8 +68,11 @@ func LoadOrCreateAuthority(dir, clusterID string, now time.Time) (*Authority, er
 
 // LoadAuthority returns the authority kept in dir. If there is none the error is fs.ErrNotExist.
 func LoadAuthority(dir string) (*Authority, error) {
+	return loadAuthority(filepath.Join(dir, AuthorityFile))
+}
+
+func loadAuthority(path string) (*Authority, error) {
 	const op = "load authority"
-	path := filepath.Join(dir, AuthorityFile)
 	data, err := readSecret(op, path)
 	if err != nil {
 		return nil, err
@@ -101,15 +104,10 @@ func createAuthority(dir, clusterID string, now time.Time) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	keyPEM, err := encodeKey(a.key)
-	if err != nil {
-		return nil, fmt.Errorf("create authority: %w", err)
-	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create authority: %w", err)
 	}
-	// Certificate and key are one file, so that a crash leaves both or neither.
-	if err := writeAtomic(filepath.Join(dir, AuthorityFile), append(a.CertificatePEM(), keyPEM...), 0o600); err != nil {
+	if err := a.save(filepath.Join(dir, AuthorityFile)); err != nil {
 		return nil, fmt.Errorf("create authority: %w", err)
 	}
 	return a, publish(dir, a)

@@ -107,29 +107,76 @@ func NewRequest() (request, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), key, nil
 }
 
-// Holder holds the pair in use, so that connections made after a renewal show the new certificate and those before it live on. Its zero
-// value holds none. It is safe for use by several goroutines.
+// Holder is the place where those who open connections find the pair in use, so that a renewed one serves from the next connection on. A server has one pair for each
+// authority by which clients may know it. It is safe for use by several goroutines.
 type Holder struct {
-	pair atomic.Pointer[Pair]
+	held atomic.Pointer[held]
 }
 
-// NewHolder returns a holder of one pair.
+// held is what a holder holds. It does not change.
+type held struct {
+	pairs   []*Pair                // the newest authority's first
+	servers map[string]*tls.Config // of a server, by the name that clients of an authority ask for
+}
+
+// NewHolder returns a holder of a pair, or of none.
 func NewHolder(pair *Pair) *Holder {
 	h := new(Holder)
-	h.Set(pair)
+	if pair != nil {
+		h.Set(pair)
+	}
 	return h
 }
 
-// Set replaces the pair in use.
-func (h *Holder) Set(pair *Pair) { h.pair.Store(pair) }
+// Set replaces what is held. The pairs of a server are given with that of the newest authority first, and each is of another authority.
+func (h *Holder) Set(pairs ...*Pair) {
+	next := &held{pairs: pairs, servers: map[string]*tls.Config{}}
+	var authorities []*x509.Certificate
+	for _, p := range pairs {
+		authorities = append(authorities, p.ca)
+	}
+	trusted := pool(authorities...)
+	for _, p := range pairs {
+		next.servers[askFor(FingerprintOf(p.ca))] = serverConfig(p, trusted)
+	}
+	h.held.Store(next)
+}
 
-// Pair returns the pair in use, or nil.
-func (h *Holder) Pair() *Pair { return h.pair.Load() }
+// Pair returns the pair in use, or nil if there is none yet.
+func (h *Holder) Pair() *Pair {
+	if held := h.held.Load(); held != nil {
+		return held.pairs[0]
+	}
+	return nil
+}
+
+// Pairs returns all pairs in use, the newest authority's first.
+func (h *Holder) Pairs() []*Pair {
+	if held := h.held.Load(); held != nil {
+		return held.pairs
+	}
+	return nil
+}
+
+// serving returns what a server says to a client that asks for it by a name.
+func (h *Holder) serving(name string) (*tls.Config, error) {
+	held := h.held.Load()
+	if held == nil {
+		return nil, errNoPair
+	}
+	if config := held.servers[name]; config != nil {
+		return config, nil
+	}
+	oldest := held.pairs[len(held.pairs)-1]
+	return held.servers[askFor(FingerprintOf(oldest.ca))], nil
+}
+
+var errNoPair = errors.New("no certificate yet")
 
 func (h *Holder) certificate() (*tls.Certificate, error) {
 	pair := h.Pair()
 	if pair == nil {
-		return nil, errors.New("no certificate yet")
+		return nil, errNoPair
 	}
 	return &pair.tls, nil
 }

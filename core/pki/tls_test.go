@@ -36,7 +36,7 @@ func TestMutualTLS(t *testing.T) {
 			if tc.client != nil {
 				holder = NewHolder(tc.client)
 			}
-			seen, serverErr, clientErr := handshake(t, ServerTLS(tc.server, a.Certificate()), ClientTLS(holder, a.Certificate()))
+			seen, serverErr, clientErr := handshake(t, ServerTLS(tc.server), ClientTLS(holder, a.Certificate()))
 			wantError(t, serverErr, tc.serverErr)
 			wantError(t, clientErr, tc.clientErr)
 			if tc.serverErr != "" {
@@ -60,7 +60,7 @@ func TestRenewedPairIsUsed(t *testing.T) {
 	now := time.Now()
 	a := newTestAuthority(t, "c1", now)
 	server, client := NewHolder(issue(t, a, now, testServer)), NewHolder(issue(t, a, now, testNode))
-	serverTLS, clientTLS := ServerTLS(server, a.Certificate()), ClientTLS(client, a.Certificate())
+	serverTLS, clientTLS := ServerTLS(server), ClientTLS(client, a.Certificate())
 	first, _, err := handshake(t, serverTLS, clientTLS)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestJoinTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := JoinTLS(a.Fingerprint())
-			seen, _, err := handshake(t, ServerTLS(NewHolder(tc.server), a.Certificate()), config)
+			seen, _, err := handshake(t, ServerTLS(NewHolder(tc.server)), config)
 			wantError(t, err, tc.want)
 			if _, err := PeerIdentity(&seen); !errors.Is(err, ErrNoCertificate) {
 				t.Errorf("a machine that joins has an identity: %v", err)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -109,15 +110,15 @@ func (t Token) Store(role Role, now time.Time, lifetime time.Duration) StoredTok
 }
 
 // FindToken returns the stored token that t is. All of them are compared, so the time taken tells nothing. The error is ErrTokenRefused if
-// there is none, or if t is for another authority, and ErrTokenExpired if its time has ended.
-func FindToken(stored []StoredToken, authority Fingerprint, t Token, now time.Time) (StoredToken, error) {
+// there is none, or if t is for none of the authorities, and ErrTokenExpired if its time has ended.
+func FindToken(stored []StoredToken, authorities []Fingerprint, t Token, now time.Time) (StoredToken, error) {
 	found := -1
 	for i := range stored {
 		if stored[i].Hash.Matches(t) {
 			found = i
 		}
 	}
-	if found < 0 || t.Fingerprint != authority {
+	if found < 0 || !slices.Contains(authorities, t.Fingerprint) {
 		return StoredToken{}, ErrTokenRefused
 	}
 	if s := stored[found]; !s.Expires.IsZero() && !now.Before(s.Expires) {

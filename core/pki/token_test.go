@@ -83,13 +83,13 @@ func TestFindToken(t *testing.T) {
 		"zero secret of this one": {Token{Fingerprint: fingerprint}, now, "", ErrTokenRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := FindToken(stored, fingerprint, tc.token, tc.at)
+			got, err := FindToken(stored, []Fingerprint{{9}, fingerprint}, tc.token, tc.at)
 			if !errors.Is(err, tc.err) || got.Role != tc.role {
 				t.Errorf("role %q, error %v; want %q, %v", got.Role, err, tc.role, tc.err)
 			}
 		})
 	}
-	if _, err := FindToken(nil, fingerprint, node, now); !errors.Is(err, ErrTokenRefused) {
+	if _, err := FindToken(nil, []Fingerprint{fingerprint}, node, now); !errors.Is(err, ErrTokenRefused) {
 		t.Errorf("without any stored: %v", err)
 	}
 }

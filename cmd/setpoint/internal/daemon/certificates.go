@@ -8,30 +8,35 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/datadir"
 	"github.com/setpointd/setpoint/core/config"
+	"github.com/setpointd/setpoint/core/dispatch"
 	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/core/pki"
+	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
 // renewEvery is how often it is looked whether a certificate is due. It is short for those that were issued by a clock that was wrong and has been put right.
 const renewEvery = 10 * time.Second
 
-// certificates are those that the server needs: its own, and the administrator's for commands on this machine.
+// certificates keeps the cluster's authorities and issues the server's own certificates, and the local administrator's. Owner: the server. It is safe for use by
+// several goroutines.
 type certificates struct {
-	dir       datadir.Dir
-	name      string
-	hosts     []string
-	authority *pki.Authority
-	holder    *pki.Holder
+	dir    datadir.Dir
+	name   string
+	hosts  []string
+	holder *pki.Holder // of the server's pairs, one for each authority
+
+	mu          sync.Mutex // held while authorities or files change
+	authorities atomic.Pointer[pki.Authorities]
 }
 
-// newCertificates loads the cluster's authority, or makes it, and issues what is missing or due. Of a cluster that has done something already the authority is
-// not made anew by the way, since none of its agents would know it: then the error is a *pki.FileError, unless somebody made an empty directory for it.
 func newCertificates(dir datadir.Dir, cfg *config.Config, state *engine.State) (*certificates, error) {
 	if _, err := os.Stat(dir.Authority()); errors.Is(err, fs.ErrNotExist) && state.Revision > 0 {
 		return nil, &pki.FileError{
@@ -39,12 +44,62 @@ func newCertificates(dir datadir.Dir, cfg *config.Config, state *engine.State) (
 			Hint: "restore it from a backup; or, for a new authority, make an empty directory of that name: then each agent and each person has to join again",
 		}
 	}
-	authority, err := pki.LoadOrCreateAuthority(dir.Authority(), state.ClusterID, time.Now())
+	authorities, err := pki.LoadOrCreateAuthorities(dir.Authority(), state.ClusterID, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	c := &certificates{dir: dir, name: cfg.Name, hosts: hostsOf(cfg), authority: authority, holder: new(pki.Holder)}
+	c := &certificates{dir: dir, name: cfg.Name, hosts: hostsOf(cfg), holder: new(pki.Holder)}
+	c.authorities.Store(&authorities)
 	return c, c.renew()
+}
+
+// Authorities returns the cluster's authorities as they are now.
+func (c *certificates) Authorities() pki.Authorities { return *c.authorities.Load() }
+
+// Sign issues a certificate.
+func (c *certificates) Sign(now time.Time, id pki.Identity, request []byte) ([]byte, error) {
+	return c.Authorities().Current.Sign(now, id, request)
+}
+
+// CertificatePEM returns the certificate of the authority that issues.
+func (c *certificates) CertificatePEM() []byte { return c.Authorities().Current.CertificatePEM() }
+
+// Fingerprint returns its fingerprint.
+func (c *certificates) Fingerprint() pki.Fingerprint { return c.Authorities().Current.Fingerprint() }
+
+// trusted returns the fingerprints of all authorities, the newest first.
+func (c *certificates) trusted() []pki.Fingerprint {
+	var out []pki.Fingerprint
+	for _, a := range c.Authorities().All() {
+		out = append(out, a.Fingerprint())
+	}
+	return out
+}
+
+// rotate makes a new authority.
+func (c *certificates) rotate() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	authorities, err := pki.Rotate(c.dir.Authority(), time.Now())
+	if err != nil {
+		return err
+	}
+	c.authorities.Store(&authorities)
+	return c.issue()
+}
+
+// retire ends trust in the old authority.
+func (c *certificates) retire() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := pki.Retire(c.dir.Authority()); err != nil {
+		return err
+	}
+	c.authorities.Store(&pki.Authorities{Current: c.Authorities().Current})
+	if err := os.Remove(c.dir.RetiringPair()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the server's old certificate: %w", err)
+	}
+	return c.issue()
 }
 
 // hostsOf returns the names and addresses at which the server is reached.
@@ -62,14 +117,31 @@ func hostsOf(cfg *config.Config) []string {
 
 // renew issues the certificates that are missing or due.
 func (c *certificates) renew() error {
-	server := pki.Identity{ClusterID: c.authority.ClusterID(), Role: pki.RoleServer, Name: c.name}
-	pair, err := c.authority.LoadOrIssue(c.dir.ServerPair(), time.Now(), server, c.hosts...)
-	if err != nil {
-		return fmt.Errorf("issue the server's certificate: %w", err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.issue()
+}
+
+// issue does so; the caller holds the lock.
+func (c *certificates) issue() error {
+	server := pki.Identity{Role: pki.RoleServer, Name: c.name}
+	var pairs []*pki.Pair
+	for i, authority := range c.Authorities().All() {
+		path := c.dir.ServerPair()
+		if i > 0 {
+			path = c.dir.RetiringPair()
+		}
+		pair, err := authority.LoadOrIssue(path, time.Now(), server, c.hosts...)
+		if err != nil {
+			return fmt.Errorf("issue the server's certificate: %w", err)
+		}
+		pairs = append(pairs, pair)
 	}
-	c.holder.Set(pair)
-	admin := pki.Identity{ClusterID: c.authority.ClusterID(), Role: pki.RoleAdmin, Name: "admin"}
-	if _, err := c.authority.LoadOrIssue(c.dir.AdminPair(), time.Now(), admin); err != nil {
+	if !slices.EqualFunc(pairs, c.holder.Pairs(), func(a, b *pki.Pair) bool { return a.Certificate().Equal(b.Certificate()) }) {
+		c.holder.Set(pairs...)
+	}
+	admin := pki.Identity{Role: pki.RoleAdmin, Name: "admin"}
+	if _, err := c.Authorities().Current.LoadOrIssue(c.dir.AdminPair(), time.Now(), admin); err != nil {
 		return fmt.Errorf("issue the administrator's certificate: %w", err)
 	}
 	return nil
@@ -90,3 +162,27 @@ func (c *certificates) keep(ctx context.Context, log hclog.Logger) {
 		}
 	}
 }
+
+// authorities lets operators look at the cluster's authority and replace it.
+type authorities struct {
+	certs      *certificates
+	dispatcher *dispatch.Dispatcher
+}
+
+// Authorities returns them as they are now.
+func (a authorities) Authorities() pki.Authorities { return a.certs.Authorities() }
+
+// Rotate makes a new authority; connected agents hear of it with their next heartbeat.
+func (a authorities) Rotate(context.Context) error { return a.certs.rotate() }
+
+// Retire ends trust in the old one, and the sessions of those who are known by it.
+func (a authorities) Retire(context.Context) error {
+	if err := a.certs.retire(); err != nil {
+		return err
+	}
+	a.dispatcher.Retire()
+	return nil
+}
+
+// Nodes returns by which authority connected nodes are known.
+func (a authorities) Nodes() map[cluster.NodeID]pki.Fingerprint { return a.dispatcher.Authorities() }

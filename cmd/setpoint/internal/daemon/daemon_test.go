@@ -274,7 +274,7 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tk, err := openTokens(dir, authority.Fingerprint())
+	tk, err := openTokens(dir, func() []pki.Fingerprint { return []pki.Fingerprint{authority.Fingerprint()} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := openTokens(dir, authority.Fingerprint())
+	again, err := openTokens(dir, func() []pki.Fingerprint { return []pki.Fingerprint{authority.Fingerprint()} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestTokens(t *testing.T) {
 	if err := os.WriteFile(dir.Tokens(), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openTokens(dir, authority.Fingerprint()); err == nil || !strings.Contains(err.Error(), dir.Tokens()) {
+	if _, err := openTokens(dir, func() []pki.Fingerprint { return []pki.Fingerprint{authority.Fingerprint()} }); err == nil || !strings.Contains(err.Error(), dir.Tokens()) {
 		t.Errorf("a damaged file: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ func TestMetricsAreForReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	fetch := func(holder *pki.Holder) (status int, text string) {
-		transport := &http.Transport{TLSClientConfig: pki.ClientTLS(holder, s.certs.authority.Certificate()), ForceAttemptHTTP2: true}
+		transport := &http.Transport{TLSClientConfig: pki.ClientTLS(holder, s.certs.Authorities().Current.Certificate()), ForceAttemptHTTP2: true}
 		defer transport.CloseIdleConnections()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Address()+"/metrics", nil)
 		if err != nil {
@@ -42,7 +42,7 @@ func TestMetricsAreForReaders(t *testing.T) {
 		return res.StatusCode, string(body)
 	}
 	as := func(id pki.Identity) *pki.Holder {
-		pair, err := s.certs.authority.Issue(time.Now(), id)
+		pair, err := s.certs.Authorities().Current.Issue(time.Now(), id)
 		if err != nil {
 			t.Fatal(err)
 		}

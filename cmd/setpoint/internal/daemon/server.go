@@ -82,7 +82,7 @@ func Open(ctx context.Context, opts Options) (_ *Server, err error) {
 	if s.certs, err = newCertificates(s.dir, opts.Config, state); err != nil {
 		return nil, err
 	}
-	if s.tokens, err = openTokens(s.dir, s.certs.authority.Fingerprint()); err != nil {
+	if s.tokens, err = openTokens(s.dir, s.certs.trusted); err != nil {
 		return nil, err
 	}
 	if s.launcher, err = newLauncher(s.dir, opts.Log.Named("plugin")); err != nil {
@@ -113,13 +113,15 @@ func (s *Server) assemble(state *engine.State) (err error) {
 		CheckSettings: checkSettings, Rehearse: rehearse(s.engine), AttachDir: s.dir.Attachments(),
 	})
 	s.dispatcher, err = dispatch.New(dispatch.Options{
-		Engine: s.engine, Identity: api.IdentityFrom, Tokens: s.tokens, Signer: s.certs.authority, Log: log.Named("agents"), Heartbeat: cfg.Heartbeat.Interval,
+		Engine: s.engine, Identity: api.IdentityFrom, Tokens: s.tokens, Signer: s.certs, Log: log.Named("agents"), Heartbeat: cfg.Heartbeat.Interval,
+		Authority: api.AuthorityFrom,
 	})
 	if err != nil {
 		return err
 	}
 	s.api, err = api.New(api.Options{
-		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs.authority, Events: s.events, Log: log.Named("api"),
+		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs, Events: s.events, Log: log.Named("api"),
+		Authorities: authorities{s.certs, s.dispatcher},
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	s.metrics = s.newMetrics()
@@ -219,7 +221,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"events":  s.events.Run,
 		"api": func(ctx context.Context) error {
 			handler := s.api.Handler(api.Mount{Path: path, Handler: agents}, api.Mount{Path: "GET /metrics", Handler: api.ForReaders(s.metrics.Handler())})
-			return api.Serve(ctx, s.listener, pki.ServerTLS(s.certs.holder, s.certs.authority.Certificate()), handler, log.Named("http"))
+			return api.Serve(ctx, s.listener, pki.ServerTLS(s.certs.holder), handler, log.Named("http"))
 		},
 		"configuration": s.reconfigure,
 		"certificates":  func(ctx context.Context) error { s.certs.keep(ctx, log); return nil },

@@ -21,16 +21,16 @@ const maxTokens = 1000
 
 // tokens keeps the hashes of join tokens in one file.
 type tokens struct {
-	path      string
-	authority pki.Fingerprint
+	path    string
+	trusted func() []pki.Fingerprint // of the cluster's authorities, the newest first
 
 	mu     sync.Mutex // guards stored and the file
 	stored []pki.StoredToken
 }
 
 // openTokens reads the file, if there is one.
-func openTokens(dir datadir.Dir, authority pki.Fingerprint) (*tokens, error) {
-	t := &tokens{path: dir.Tokens(), authority: authority}
+func openTokens(dir datadir.Dir, trusted func() []pki.Fingerprint) (*tokens, error) {
+	t := &tokens{path: dir.Tokens(), trusted: trusted}
 	text, err := os.ReadFile(t.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -55,7 +55,7 @@ func (t *tokens) Create(_ context.Context, role pki.Role, lifetime time.Duration
 			Kind: engine.Refused, Message: fmt.Sprintf("there are %d join tokens, which is the limit", len(kept)), Hint: "revoke some with token rm",
 		}
 	}
-	token := pki.NewToken(t.authority)
+	token := pki.NewToken(t.trusted()[0])
 	stored := token.Store(role, now, lifetime)
 	return token, stored, t.save(append(kept, stored))
 }
@@ -82,7 +82,7 @@ func (t *tokens) Revoke(_ context.Context, hash pki.TokenHash) error {
 func (t *tokens) Verify(_ context.Context, token pki.Token) (pki.Role, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stored, err := pki.FindToken(t.stored, t.authority, token, time.Now())
+	stored, err := pki.FindToken(t.stored, t.trusted(), token, time.Now())
 	return stored.Role, err
 }
 

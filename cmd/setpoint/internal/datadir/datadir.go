@@ -22,6 +22,9 @@ func (d Dir) Authority() string { return d.file("ca") }
 // ServerPair is the file of the server's certificate and key.
 func (d Dir) ServerPair() string { return d.file("server.pem") }
 
+// RetiringPair is the file of the server's certificate by the authority that is being replaced.
+func (d Dir) RetiringPair() string { return d.file("server-retiring.pem") }
+
 // AdminPair is the file of the credential with which commands reach the server as an administrator.
 func (d Dir) AdminPair() string { return d.file("admin.pem") }
 

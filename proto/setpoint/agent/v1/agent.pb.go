@@ -633,6 +633,7 @@ func (x *TaskStatus) GetAtUnixNs() int64 {
 
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Renew         bool                   `protobuf:"varint,1,opt,name=renew,proto3" json:"renew,omitempty"` // of the server: the authority of the node's certificate is being replaced; ask for a new certificate, and connect again with it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -665,6 +666,13 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
 	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Heartbeat) GetRenew() bool {
+	if x != nil {
+		return x.Renew
+	}
+	return false
 }
 
 type Description struct {
@@ -1549,8 +1557,9 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\texit_code\x18\x05 \x01(\x03R\bexitCode\x12\x18\n" +
 	"\ahealthy\x18\x06 \x01(\bR\ahealthy\x12\x1c\n" +
 	"\n" +
-	"at_unix_ns\x18\a \x01(\x03R\batUnixNs\"\v\n" +
-	"\tHeartbeat\"M\n" +
+	"at_unix_ns\x18\a \x01(\x03R\batUnixNs\"!\n" +
+	"\tHeartbeat\x12\x14\n" +
+	"\x05renew\x18\x01 \x01(\bR\x05renew\"M\n" +
 	"\vDescription\x12>\n" +
 	"\vdescription\x18\x01 \x01(\v2\x1c.setpoint.v1.NodeDescriptionR\vdescription\"X\n" +
 	"\x04Logs\x12\x18\n" +

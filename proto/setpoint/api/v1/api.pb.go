@@ -4364,6 +4364,267 @@ func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
 	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{72}
 }
 
+type GetAuthorityRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAuthorityRequest) Reset() {
+	*x = GetAuthorityRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAuthorityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAuthorityRequest) ProtoMessage() {}
+
+func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAuthorityRequest.ProtoReflect.Descriptor instead.
+func (*GetAuthorityRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{73}
+}
+
+type RotateAuthorityRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateAuthorityRequest) Reset() {
+	*x = RotateAuthorityRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateAuthorityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateAuthorityRequest) ProtoMessage() {}
+
+func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateAuthorityRequest.ProtoReflect.Descriptor instead.
+func (*RotateAuthorityRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{74}
+}
+
+type FinishAuthorityRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Force         bool                   `protobuf:"varint,1,opt,name=force,proto3" json:"force,omitempty"` // also while nodes have certificates of the old authority: they have to join again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishAuthorityRequest) Reset() {
+	*x = FinishAuthorityRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishAuthorityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishAuthorityRequest) ProtoMessage() {}
+
+func (x *FinishAuthorityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishAuthorityRequest.ProtoReflect.Descriptor instead.
+func (*FinishAuthorityRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *FinishAuthorityRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type GetAuthorityResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Current       *Authority             `protobuf:"bytes,2,opt,name=current,proto3" json:"current,omitempty"`   // issues
+	Retiring      *Authority             `protobuf:"bytes,3,opt,name=retiring,proto3" json:"retiring,omitempty"` // is being replaced; absent: there is one authority
+	Waiting       []string               `protobuf:"bytes,4,rep,name=waiting,proto3" json:"waiting,omitempty"`   // names of nodes that are connected by a certificate of the retiring one, and will renew it by themselves
+	Away          []string               `protobuf:"bytes,5,rep,name=away,proto3" json:"away,omitempty"`         // of nodes that are not connected, so that nobody knows
+	Nodes         int64                  `protobuf:"varint,6,opt,name=nodes,proto3" json:"nodes,omitempty"`      // that belong to the cluster
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAuthorityResponse) Reset() {
+	*x = GetAuthorityResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAuthorityResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAuthorityResponse) ProtoMessage() {}
+
+func (x *GetAuthorityResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAuthorityResponse.ProtoReflect.Descriptor instead.
+func (*GetAuthorityResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *GetAuthorityResponse) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *GetAuthorityResponse) GetCurrent() *Authority {
+	if x != nil {
+		return x.Current
+	}
+	return nil
+}
+
+func (x *GetAuthorityResponse) GetRetiring() *Authority {
+	if x != nil {
+		return x.Retiring
+	}
+	return nil
+}
+
+func (x *GetAuthorityResponse) GetWaiting() []string {
+	if x != nil {
+		return x.Waiting
+	}
+	return nil
+}
+
+func (x *GetAuthorityResponse) GetAway() []string {
+	if x != nil {
+		return x.Away
+	}
+	return nil
+}
+
+func (x *GetAuthorityResponse) GetNodes() int64 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+// A certificate authority of the cluster.
+type Authority struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fingerprint   string                 `protobuf:"bytes,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // SHA-256 of its certificate, as join tokens have it
+	Created       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=created,proto3" json:"created,omitempty"`
+	Expires       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires,proto3" json:"expires,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Authority) Reset() {
+	*x = Authority{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Authority) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Authority) ProtoMessage() {}
+
+func (x *Authority) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Authority.ProtoReflect.Descriptor instead.
+func (*Authority) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *Authority) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+func (x *Authority) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *Authority) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
 var File_setpoint_api_v1_api_proto protoreflect.FileDescriptor
 
 const file_setpoint_api_v1_api_proto_rawDesc = "" +
@@ -4674,7 +4935,23 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2\x16.setpoint.api.v1.TokenR\x06tokens\"$\n" +
 	"\x12RevokeTokenRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
-	"\x13RevokeTokenResponse2\xce\x19\n" +
+	"\x13RevokeTokenResponse\"\x15\n" +
+	"\x13GetAuthorityRequest\"\x18\n" +
+	"\x16RotateAuthorityRequest\".\n" +
+	"\x16FinishAuthorityRequest\x12\x14\n" +
+	"\x05force\x18\x01 \x01(\bR\x05force\"\xe7\x01\n" +
+	"\x14GetAuthorityResponse\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x124\n" +
+	"\acurrent\x18\x02 \x01(\v2\x1a.setpoint.api.v1.AuthorityR\acurrent\x126\n" +
+	"\bretiring\x18\x03 \x01(\v2\x1a.setpoint.api.v1.AuthorityR\bretiring\x12\x18\n" +
+	"\awaiting\x18\x04 \x03(\tR\awaiting\x12\x12\n" +
+	"\x04away\x18\x05 \x03(\tR\x04away\x12\x14\n" +
+	"\x05nodes\x18\x06 \x01(\x03R\x05nodes\"\x99\x01\n" +
+	"\tAuthority\x12 \n" +
+	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x124\n" +
+	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
+	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires2\xf6\x1b\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -4720,7 +4997,10 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\vCreateToken\x12#.setpoint.api.v1.CreateTokenRequest\x1a$.setpoint.api.v1.CreateTokenResponse\x12Z\n" +
 	"\n" +
 	"ListTokens\x12\".setpoint.api.v1.ListTokensRequest\x1a#.setpoint.api.v1.ListTokensResponse\"\x03\x90\x02\x01\x12X\n" +
-	"\vRevokeToken\x12#.setpoint.api.v1.RevokeTokenRequest\x1a$.setpoint.api.v1.RevokeTokenResponseB;Z9github.com/setpointd/setpoint/proto/setpoint/api/v1;apiv1b\x06proto3"
+	"\vRevokeToken\x12#.setpoint.api.v1.RevokeTokenRequest\x1a$.setpoint.api.v1.RevokeTokenResponse\x12`\n" +
+	"\fGetAuthority\x12$.setpoint.api.v1.GetAuthorityRequest\x1a%.setpoint.api.v1.GetAuthorityResponse\"\x03\x90\x02\x01\x12a\n" +
+	"\x0fRotateAuthority\x12'.setpoint.api.v1.RotateAuthorityRequest\x1a%.setpoint.api.v1.GetAuthorityResponse\x12a\n" +
+	"\x0fFinishAuthority\x12'.setpoint.api.v1.FinishAuthorityRequest\x1a%.setpoint.api.v1.GetAuthorityResponseB;Z9github.com/setpointd/setpoint/proto/setpoint/api/v1;apiv1b\x06proto3"
 
 var (
 	file_setpoint_api_v1_api_proto_rawDescOnce sync.Once
@@ -4734,7 +5014,7 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ErrorDetail)(nil),             // 0: setpoint.api.v1.ErrorDetail
 	(*Problem)(nil),                 // 1: setpoint.api.v1.Problem
@@ -4809,160 +5089,175 @@ var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ListTokensResponse)(nil),      // 70: setpoint.api.v1.ListTokensResponse
 	(*RevokeTokenRequest)(nil),      // 71: setpoint.api.v1.RevokeTokenRequest
 	(*RevokeTokenResponse)(nil),     // 72: setpoint.api.v1.RevokeTokenResponse
-	nil,                             // 73: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                             // 74: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                             // 75: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),   // 76: google.protobuf.Timestamp
-	(*Plugin)(nil),                  // 77: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),              // 78: setpoint.v1.JobSpec
-	(*Job)(nil),                     // 79: setpoint.api.v1.Job
-	(*durationpb.Duration)(nil),     // 80: google.protobuf.Duration
-	(*Task)(nil),                    // 81: setpoint.api.v1.Task
-	(*WhyNode)(nil),                 // 82: setpoint.api.v1.WhyNode
-	(*Node)(nil),                    // 83: setpoint.api.v1.Node
-	(*Stall)(nil),                   // 84: setpoint.api.v1.Stall
-	(*Event)(nil),                   // 85: setpoint.api.v1.Event
-	(*Token)(nil),                   // 86: setpoint.api.v1.Token
-	(*PlanResponse)(nil),            // 87: setpoint.api.v1.PlanResponse
-	(*TaskHistoryResponse)(nil),     // 88: setpoint.api.v1.TaskHistoryResponse
+	(*GetAuthorityRequest)(nil),     // 73: setpoint.api.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 74: setpoint.api.v1.RotateAuthorityRequest
+	(*FinishAuthorityRequest)(nil),  // 75: setpoint.api.v1.FinishAuthorityRequest
+	(*GetAuthorityResponse)(nil),    // 76: setpoint.api.v1.GetAuthorityResponse
+	(*Authority)(nil),               // 77: setpoint.api.v1.Authority
+	nil,                             // 78: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                             // 79: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                             // 80: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),   // 81: google.protobuf.Timestamp
+	(*Plugin)(nil),                  // 82: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),              // 83: setpoint.v1.JobSpec
+	(*Job)(nil),                     // 84: setpoint.api.v1.Job
+	(*durationpb.Duration)(nil),     // 85: google.protobuf.Duration
+	(*Task)(nil),                    // 86: setpoint.api.v1.Task
+	(*WhyNode)(nil),                 // 87: setpoint.api.v1.WhyNode
+	(*Node)(nil),                    // 88: setpoint.api.v1.Node
+	(*Stall)(nil),                   // 89: setpoint.api.v1.Stall
+	(*Event)(nil),                   // 90: setpoint.api.v1.Event
+	(*Token)(nil),                   // 91: setpoint.api.v1.Token
+	(*PlanResponse)(nil),            // 92: setpoint.api.v1.PlanResponse
+	(*TaskHistoryResponse)(nil),     // 93: setpoint.api.v1.TaskHistoryResponse
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
-	1,  // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	76, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	73, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	74, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	77, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	78, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	79, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	79, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	79, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	80, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
-	20, // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
-	80, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
-	4,  // 12: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
-	10, // 13: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
-	11, // 14: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
-	12, // 15: setpoint.api.v1.PlanCommand.restart_job:type_name -> setpoint.api.v1.RestartJobRequest
-	13, // 16: setpoint.api.v1.PlanCommand.scale_job:type_name -> setpoint.api.v1.ScaleJobRequest
-	14, // 17: setpoint.api.v1.PlanCommand.rollback_job:type_name -> setpoint.api.v1.RollbackJobRequest
-	16, // 18: setpoint.api.v1.PlanCommand.remove_job:type_name -> setpoint.api.v1.RemoveJobRequest
-	34, // 19: setpoint.api.v1.PlanCommand.set_availability:type_name -> setpoint.api.v1.SetAvailabilityRequest
-	36, // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
-	37, // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
-	15, // 22: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
-	81, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	81, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	81, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	82, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	76, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	83, // 28: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	83, // 29: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	80, // 30: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
-	33, // 31: setpoint.api.v1.SetAvailabilityResponse.nodes:type_name -> setpoint.api.v1.NodeResponse
-	75, // 32: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	77, // 33: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	77, // 34: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	80, // 35: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
-	46, // 36: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	76, // 37: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	76, // 38: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	80, // 39: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	80, // 40: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	80, // 41: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	80, // 42: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
-	49, // 43: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	76, // 44: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
-	52, // 45: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
-	52, // 46: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
-	55, // 47: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	55, // 48: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	56, // 49: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	84, // 50: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	85, // 51: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	80, // 52: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	86, // 53: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	86, // 54: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
-	2,  // 55: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
-	4,  // 56: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
-	6,  // 57: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
-	8,  // 58: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
-	10, // 59: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
-	11, // 60: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
-	12, // 61: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
-	13, // 62: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
-	14, // 63: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
-	15, // 64: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
-	16, // 65: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
-	18, // 66: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
-	19, // 67: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
-	21, // 68: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
-	23, // 69: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
-	25, // 70: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	27, // 71: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
-	28, // 72: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	30, // 73: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	32, // 74: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	34, // 75: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	36, // 76: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	37, // 77: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	38, // 78: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	40, // 79: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	42, // 80: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	44, // 81: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
-	47, // 82: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
-	50, // 83: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
-	53, // 84: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
-	57, // 85: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	59, // 86: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	61, // 87: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	63, // 88: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
-	65, // 89: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
-	67, // 90: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	69, // 91: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	71, // 92: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	3,  // 93: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,  // 94: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,  // 95: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,  // 96: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,  // 97: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 98: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 99: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 100: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 101: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	5,  // 102: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
-	17, // 103: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,  // 104: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	87, // 105: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
-	22, // 106: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	24, // 107: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	26, // 108: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	88, // 109: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
-	29, // 110: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	31, // 111: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	33, // 112: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	35, // 113: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
-	33, // 114: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	33, // 115: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	39, // 116: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	41, // 117: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	43, // 118: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	45, // 119: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	48, // 120: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	51, // 121: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	54, // 122: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	58, // 123: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	60, // 124: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	62, // 125: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	64, // 126: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
-	66, // 127: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
-	68, // 128: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	70, // 129: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	72, // 130: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	93, // [93:131] is the sub-list for method output_type
-	55, // [55:93] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	1,   // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
+	81,  // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	78,  // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	79,  // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	82,  // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	83,  // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	84,  // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	84,  // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	84,  // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	85,  // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	20,  // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
+	85,  // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
+	4,   // 12: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
+	10,  // 13: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
+	11,  // 14: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
+	12,  // 15: setpoint.api.v1.PlanCommand.restart_job:type_name -> setpoint.api.v1.RestartJobRequest
+	13,  // 16: setpoint.api.v1.PlanCommand.scale_job:type_name -> setpoint.api.v1.ScaleJobRequest
+	14,  // 17: setpoint.api.v1.PlanCommand.rollback_job:type_name -> setpoint.api.v1.RollbackJobRequest
+	16,  // 18: setpoint.api.v1.PlanCommand.remove_job:type_name -> setpoint.api.v1.RemoveJobRequest
+	34,  // 19: setpoint.api.v1.PlanCommand.set_availability:type_name -> setpoint.api.v1.SetAvailabilityRequest
+	36,  // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
+	37,  // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
+	15,  // 22: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
+	86,  // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	86,  // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	86,  // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	87,  // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	81,  // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	88,  // 28: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	88,  // 29: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	85,  // 30: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	33,  // 31: setpoint.api.v1.SetAvailabilityResponse.nodes:type_name -> setpoint.api.v1.NodeResponse
+	80,  // 32: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	82,  // 33: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	82,  // 34: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	85,  // 35: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	46,  // 36: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
+	81,  // 37: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	81,  // 38: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	85,  // 39: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	85,  // 40: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	85,  // 41: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	85,  // 42: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	49,  // 43: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
+	81,  // 44: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	52,  // 45: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
+	52,  // 46: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
+	55,  // 47: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	55,  // 48: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	56,  // 49: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
+	89,  // 50: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	90,  // 51: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	85,  // 52: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	91,  // 53: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	91,  // 54: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	77,  // 55: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
+	77,  // 56: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
+	81,  // 57: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
+	81,  // 58: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
+	2,   // 59: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
+	4,   // 60: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
+	6,   // 61: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
+	8,   // 62: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
+	10,  // 63: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
+	11,  // 64: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
+	12,  // 65: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
+	13,  // 66: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
+	14,  // 67: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
+	15,  // 68: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
+	16,  // 69: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
+	18,  // 70: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
+	19,  // 71: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
+	21,  // 72: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
+	23,  // 73: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
+	25,  // 74: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
+	27,  // 75: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
+	28,  // 76: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	30,  // 77: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	32,  // 78: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	34,  // 79: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	36,  // 80: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	37,  // 81: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	38,  // 82: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	40,  // 83: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	42,  // 84: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	44,  // 85: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	47,  // 86: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	50,  // 87: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	53,  // 88: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	57,  // 89: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	59,  // 90: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	61,  // 91: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	63,  // 92: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
+	65,  // 93: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
+	67,  // 94: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	69,  // 95: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	71,  // 96: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	73,  // 97: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
+	74,  // 98: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
+	75,  // 99: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
+	3,   // 100: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,   // 101: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,   // 102: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,   // 103: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,   // 104: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 105: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 106: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 107: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 108: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 109: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
+	17,  // 110: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,   // 111: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	92,  // 112: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	22,  // 113: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	24,  // 114: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	26,  // 115: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	93,  // 116: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
+	29,  // 117: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	31,  // 118: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	33,  // 119: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	35,  // 120: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
+	33,  // 121: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	33,  // 122: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	39,  // 123: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	41,  // 124: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	43,  // 125: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	45,  // 126: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	48,  // 127: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	51,  // 128: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	54,  // 129: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	58,  // 130: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	60,  // 131: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	62,  // 132: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	64,  // 133: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
+	66,  // 134: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
+	68,  // 135: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	70,  // 136: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	72,  // 137: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	76,  // 138: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	76,  // 139: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	76,  // 140: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	100, // [100:141] is the sub-list for method output_type
+	59,  // [59:100] is the sub-list for method input_type
+	59,  // [59:59] is the sub-list for extension type_name
+	59,  // [59:59] is the sub-list for extension extendee
+	0,   // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_api_proto_init() }
@@ -4993,7 +5288,7 @@ func file_setpoint_api_v1_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   76,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -116,6 +116,14 @@ const (
 	ApiServiceListTokensProcedure = "/setpoint.api.v1.ApiService/ListTokens"
 	// ApiServiceRevokeTokenProcedure is the fully-qualified name of the ApiService's RevokeToken RPC.
 	ApiServiceRevokeTokenProcedure = "/setpoint.api.v1.ApiService/RevokeToken"
+	// ApiServiceGetAuthorityProcedure is the fully-qualified name of the ApiService's GetAuthority RPC.
+	ApiServiceGetAuthorityProcedure = "/setpoint.api.v1.ApiService/GetAuthority"
+	// ApiServiceRotateAuthorityProcedure is the fully-qualified name of the ApiService's
+	// RotateAuthority RPC.
+	ApiServiceRotateAuthorityProcedure = "/setpoint.api.v1.ApiService/RotateAuthority"
+	// ApiServiceFinishAuthorityProcedure is the fully-qualified name of the ApiService's
+	// FinishAuthority RPC.
+	ApiServiceFinishAuthorityProcedure = "/setpoint.api.v1.ApiService/FinishAuthority"
 )
 
 // ApiServiceClient is a client for the setpoint.api.v1.ApiService service.
@@ -196,6 +204,12 @@ type ApiServiceClient interface {
 	ListTokens(context.Context, *connect.Request[v1.ListTokensRequest]) (*connect.Response[v1.ListTokensResponse], error)
 	// Role: admin.
 	RevokeToken(context.Context, *connect.Request[v1.RevokeTokenRequest]) (*connect.Response[v1.RevokeTokenResponse], error)
+	// The cluster's authority, and how far it is replaced. Role: reader.
+	GetAuthority(context.Context, *connect.Request[v1.GetAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error)
+	// Makes a new authority, which issues from now on; certificates of both serve until FinishAuthority. Role: admin.
+	RotateAuthority(context.Context, *connect.Request[v1.RotateAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error)
+	// Retires the old authority: its certificates serve no more. Refused while nodes have them, unless forced. Role: admin.
+	FinishAuthority(context.Context, *connect.Request[v1.FinishAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error)
 }
 
 // NewApiServiceClient constructs a client for the setpoint.api.v1.ApiService service. By default,
@@ -451,6 +465,25 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(apiServiceMethods.ByName("RevokeToken")),
 			connect.WithClientOptions(opts...),
 		),
+		getAuthority: connect.NewClient[v1.GetAuthorityRequest, v1.GetAuthorityResponse](
+			httpClient,
+			baseURL+ApiServiceGetAuthorityProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("GetAuthority")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		rotateAuthority: connect.NewClient[v1.RotateAuthorityRequest, v1.GetAuthorityResponse](
+			httpClient,
+			baseURL+ApiServiceRotateAuthorityProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("RotateAuthority")),
+			connect.WithClientOptions(opts...),
+		),
+		finishAuthority: connect.NewClient[v1.FinishAuthorityRequest, v1.GetAuthorityResponse](
+			httpClient,
+			baseURL+ApiServiceFinishAuthorityProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("FinishAuthority")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -494,6 +527,9 @@ type apiServiceClient struct {
 	createToken      *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
 	listTokens       *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
 	revokeToken      *connect.Client[v1.RevokeTokenRequest, v1.RevokeTokenResponse]
+	getAuthority     *connect.Client[v1.GetAuthorityRequest, v1.GetAuthorityResponse]
+	rotateAuthority  *connect.Client[v1.RotateAuthorityRequest, v1.GetAuthorityResponse]
+	finishAuthority  *connect.Client[v1.FinishAuthorityRequest, v1.GetAuthorityResponse]
 }
 
 // GetStatus calls setpoint.api.v1.ApiService.GetStatus.
@@ -686,6 +722,21 @@ func (c *apiServiceClient) RevokeToken(ctx context.Context, req *connect.Request
 	return c.revokeToken.CallUnary(ctx, req)
 }
 
+// GetAuthority calls setpoint.api.v1.ApiService.GetAuthority.
+func (c *apiServiceClient) GetAuthority(ctx context.Context, req *connect.Request[v1.GetAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error) {
+	return c.getAuthority.CallUnary(ctx, req)
+}
+
+// RotateAuthority calls setpoint.api.v1.ApiService.RotateAuthority.
+func (c *apiServiceClient) RotateAuthority(ctx context.Context, req *connect.Request[v1.RotateAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error) {
+	return c.rotateAuthority.CallUnary(ctx, req)
+}
+
+// FinishAuthority calls setpoint.api.v1.ApiService.FinishAuthority.
+func (c *apiServiceClient) FinishAuthority(ctx context.Context, req *connect.Request[v1.FinishAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error) {
+	return c.finishAuthority.CallUnary(ctx, req)
+}
+
 // ApiServiceHandler is an implementation of the setpoint.api.v1.ApiService service.
 type ApiServiceHandler interface {
 	// How the server and its cluster are. Role: reader.
@@ -764,6 +815,12 @@ type ApiServiceHandler interface {
 	ListTokens(context.Context, *connect.Request[v1.ListTokensRequest]) (*connect.Response[v1.ListTokensResponse], error)
 	// Role: admin.
 	RevokeToken(context.Context, *connect.Request[v1.RevokeTokenRequest]) (*connect.Response[v1.RevokeTokenResponse], error)
+	// The cluster's authority, and how far it is replaced. Role: reader.
+	GetAuthority(context.Context, *connect.Request[v1.GetAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error)
+	// Makes a new authority, which issues from now on; certificates of both serve until FinishAuthority. Role: admin.
+	RotateAuthority(context.Context, *connect.Request[v1.RotateAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error)
+	// Retires the old authority: its certificates serve no more. Refused while nodes have them, unless forced. Role: admin.
+	FinishAuthority(context.Context, *connect.Request[v1.FinishAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error)
 }
 
 // NewApiServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -1015,6 +1072,25 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(apiServiceMethods.ByName("RevokeToken")),
 		connect.WithHandlerOptions(opts...),
 	)
+	apiServiceGetAuthorityHandler := connect.NewUnaryHandler(
+		ApiServiceGetAuthorityProcedure,
+		svc.GetAuthority,
+		connect.WithSchema(apiServiceMethods.ByName("GetAuthority")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceRotateAuthorityHandler := connect.NewUnaryHandler(
+		ApiServiceRotateAuthorityProcedure,
+		svc.RotateAuthority,
+		connect.WithSchema(apiServiceMethods.ByName("RotateAuthority")),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceFinishAuthorityHandler := connect.NewUnaryHandler(
+		ApiServiceFinishAuthorityProcedure,
+		svc.FinishAuthority,
+		connect.WithSchema(apiServiceMethods.ByName("FinishAuthority")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/setpoint.api.v1.ApiService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ApiServiceGetStatusProcedure:
@@ -1093,6 +1169,12 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceListTokensHandler.ServeHTTP(w, r)
 		case ApiServiceRevokeTokenProcedure:
 			apiServiceRevokeTokenHandler.ServeHTTP(w, r)
+		case ApiServiceGetAuthorityProcedure:
+			apiServiceGetAuthorityHandler.ServeHTTP(w, r)
+		case ApiServiceRotateAuthorityProcedure:
+			apiServiceRotateAuthorityHandler.ServeHTTP(w, r)
+		case ApiServiceFinishAuthorityProcedure:
+			apiServiceFinishAuthorityHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1252,4 +1334,16 @@ func (UnimplementedApiServiceHandler) ListTokens(context.Context, *connect.Reque
 
 func (UnimplementedApiServiceHandler) RevokeToken(context.Context, *connect.Request[v1.RevokeTokenRequest]) (*connect.Response[v1.RevokeTokenResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.RevokeToken is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) GetAuthority(context.Context, *connect.Request[v1.GetAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.GetAuthority is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) RotateAuthority(context.Context, *connect.Request[v1.RotateAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.RotateAuthority is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) FinishAuthority(context.Context, *connect.Request[v1.FinishAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.FinishAuthority is not implemented"))
 }
