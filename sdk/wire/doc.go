@@ -9,5 +9,7 @@
 // Words (a node's state, an order, …) are taken as they are, so that what a newer version wrote can still be read and shown; numbers that stand for a state
 // or a port are checked, because there is nothing to show for one that does not exist.
 //
+// Records of which there are many are written and read without a message in between, which gives the same bytes; see direct.go.
+//
 // It imports sdk/cluster and the generated messages, nothing else of Setpoint. Plugin authors do not need it.
 package wire
