@@ -54,7 +54,8 @@ type Engine struct {
 
 	// Owner of all that follows: the goroutine that calls Step.
 
-	work    *State // the published state, and during a turn what becomes of it
+	work    *State // what the newest turn made, and during a turn what becomes of it
+	base    *State // during a turn: what the one before made, which is published or will be before this one is
 	rev     cluster.Revision
 	changes []Authored
 	touched map[record]struct{}

@@ -11,6 +11,8 @@ type Turn struct {
 	Before  *State
 	State   *State
 	Changes []Authored // in the order in which they were applied
+
+	touched map[record]struct{} // what Changes wrote or removed, in a turn of Step's
 }
 
 // Authored is a change with its author.

@@ -1,33 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
-
-// Committer makes a turn durable. puts and deletes are records of the vocabulary, such as *cluster.Task; what is deleted is given as it was.
-type Committer interface {
-	Commit(ctx context.Context, rev cluster.Revision, now cluster.Time, puts, deletes []any) error
-}
-
-// Ports is where Run sends what was committed. Its functions are called by the engine's goroutine and must not block.
-type Ports struct {
-	Committed []func(Turn)
-	Plugins   func(PluginUpdate)
-	Timed     func(Timing) // nil: nobody wants to know
-}
-
-// Timing is how long a turn took, and for how much.
-type Timing struct {
-	Inputs  int
-	Changes int           // 0: nothing was committed
-	Decide  time.Duration // to take the inputs and decide
-	Commit  time.Duration // to make it durable
-}
 
 // Clock tells the two times. Engine time goes on while the clock runs.
 type Clock interface {
@@ -46,6 +27,8 @@ type queue struct {
 	in      chan Input
 	stopped chan struct{}
 	once    sync.Once
+
+	gathered atomic.Int64 // inputs that were taken out for the next turn, which has not begun
 
 	mu      sync.Mutex // guards tickets and waiting
 	tickets uint64
@@ -110,63 +93,88 @@ func (q *queue) answer(r Reply) {
 	}
 }
 
-// Run takes inputs, decides, commits and publishes, until ctx ends or a commit fails. It returns nil in the first case. After an error the outcome of the
-// last turn is unknown, and the process has to load again what is durable.
+// Run takes inputs, decides, commits and publishes, until ctx ends or a commit fails. It returns nil in the first case, after what was decided is committed and
+// told. After an error the outcome of the last turn is unknown, and the process has to load again what is durable.
+//
+// A turn is decided while the one before is committed, if there is enough to do. Nothing of it is told before it is durable, and no other is decided meanwhile.
 func (e *Engine) Run(ctx context.Context, clock Clock, log Committer, ports Ports) error {
 	defer e.queue.once.Do(func() { close(e.queue.stopped) })
+	w := newWriter(e, clock, log, ports)
+	go w.run(ctx)
+	e.decide(ctx, clock, w)
+	close(w.turns)
+	<-w.ended
+	return w.err
+}
+
+// decide makes turns of what comes, until ctx or w ends.
+func (e *Engine) decide(ctx context.Context, clock Clock, w *writer) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	more := false
 	for {
-		var batch []Input
-		select {
-		case <-ctx.Done():
-			return nil
-		case in := <-e.queue.in:
-			batch = e.drainQueue(append(batch, in))
-		case <-timer.C:
+		batch, ok := e.gather(ctx, w, timer.C, more)
+		if !ok {
+			return
 		}
 		began := clock.Now()
 		out := e.Step(batch, began)
-		decided := clock.Now()
-		if err := e.commit(ctx, log, out); err != nil {
-			return fmt.Errorf("commit revision %d: %w", out.Turn.State.Revision, err)
+		if more = out.More; !more {
+			timer.Reset(cmp.Or(out.Wake, idle))
 		}
-		if ports.Timed != nil {
-			ports.Timed(Timing{Inputs: len(batch), Changes: len(out.Turn.Changes), Decide: decided.Sub(began), Commit: clock.Now().Sub(decided)})
+		if !w.hand(decided{out: out, inputs: len(batch), took: clock.Now().Sub(began)}) {
+			return
 		}
-		e.publish(out, ports)
-		next := out.Wake
-		switch {
-		case out.More:
-			next = 0
-		case next == 0:
-			next = idle
-		}
-		timer.Reset(next)
 	}
 }
 
 // idle is how long the engine rests when nothing is to be expected.
 const idle = time.Minute
 
-// Waiting returns how many inputs wait for a turn.
-func (e *Engine) Waiting() int { return len(e.queue.in) }
-
-func (e *Engine) drainQueue(batch []Input) []Input {
-	weight := 0
-	for _, in := range batch {
-		weight += weigh(in)
+// gather waits for something to decide, and returns the inputs that the next turn takes. It reports false once ctx or w has ended.
+//
+// While a turn is committed it goes on gathering, so that all who wait meanwhile share one commit; unless there is more to decide than one turn takes, or the
+// commit is a large one. more says that the turn before left something to decide.
+func (e *Engine) gather(ctx context.Context, w *writer, wake <-chan time.Time, more bool) (batch []Input, ok bool) {
+	due, weight := more, 0
+	defer e.queue.gathered.Store(0)
+	for ctx.Err() == nil {
+		batch, weight = e.drainQueue(batch, weight)
+		w.look()
+		full := len(batch) >= batchLimit || weight >= batchWeight
+		if beside := more || full || w.large; (due || len(batch) > 0) && (beside || !w.busy) {
+			return batch, true
+		}
+		e.queue.gathered.Store(int64(len(batch)))
+		select {
+		case <-ctx.Done():
+		case <-w.ended:
+			return nil, false
+		case <-w.told:
+			w.busy = false
+		case <-wake:
+			due = true
+		case in := <-e.queue.in:
+			batch, weight = append(batch, in), weight+weigh(in)
+		}
 	}
+	return nil, false
+}
+
+// Waiting returns how many inputs wait for a turn.
+func (e *Engine) Waiting() int { return len(e.queue.in) + int(e.queue.gathered.Load()) }
+
+// drainQueue adds what waits to a batch of a certain weight, as far as one turn takes it.
+func (e *Engine) drainQueue(batch []Input, weight int) ([]Input, int) {
 	for len(batch) < batchLimit && weight < batchWeight {
 		select {
 		case in := <-e.queue.in:
-			batch = append(batch, in)
-			weight += weigh(in)
+			batch, weight = append(batch, in), weight+weigh(in)
 		default:
-			return batch
+			return batch, weight
 		}
 	}
-	return batch
+	return batch, weight
 }
 
 // weigh returns about how many records of usual size an input writes. A large job weighs as many of them.
@@ -198,32 +206,4 @@ func sizeOf(t *cluster.TaskSpec) int {
 		n += len(k) + len(v)
 	}
 	return n
-}
-
-func (e *Engine) commit(ctx context.Context, log Committer, out Output) error {
-	if len(out.Turn.Changes) == 0 {
-		return nil
-	}
-	puts, deletes := e.Records(out.Turn)
-	return log.Commit(context.WithoutCancel(ctx), out.Turn.State.Revision, out.Turn.State.Now, puts, deletes)
-}
-
-func (e *Engine) publish(out Output, ports Ports) {
-	if len(out.Turn.Changes) > 0 {
-		e.Publish(out.Turn)
-		for _, f := range ports.Committed {
-			f(out.Turn)
-		}
-	}
-	for _, u := range out.Plugins {
-		if ports.Plugins != nil {
-			ports.Plugins(u)
-		}
-	}
-	for _, f := range out.Acks {
-		f()
-	}
-	for _, r := range out.Replies {
-		e.queue.answer(r)
-	}
 }

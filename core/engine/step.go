@@ -11,8 +11,8 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
-// Step takes inputs and decides one turn, without I/O. The state that it made is published by Publish, after what it changed is durable. A Step whose turn
-// could not be committed ends the engine: its process loads again what was.
+// Step takes inputs and decides one turn, without I/O, on the state that the one before made. That state is published by Publish, after what it changed is
+// durable, which may be later than the next Step. A turn that could not be committed ends the engine: its process loads again what was.
 func (e *Engine) Step(inputs []Input, now cluster.Time) Output {
 	e.begin(now)
 	for _, in := range inputs {
@@ -32,11 +32,13 @@ func (e *Engine) Step(inputs []Input, now cluster.Time) Output {
 }
 
 func (e *Engine) begin(now cluster.Time) {
-	e.work = e.work.fork()
+	e.base, e.work = e.work, e.work.fork()
 	e.rev = e.work.Revision + 1
 	e.work.Now = now
 	e.changes, e.replies, e.acks, e.more = nil, nil, nil, false
-	clear(e.touched)
+	if len(e.touched) > 0 { // what the turn before touched is read while that is committed
+		e.touched = make(map[record]struct{}, min(len(e.touched), e.cfg.MaxChanges))
+	}
 	for name, ok := e.wakes.due(now.Engine); ok; name, ok = e.wakes.due(now.Engine) {
 		e.dirtyJobs[name] = true
 	}
@@ -44,14 +46,14 @@ func (e *Engine) begin(now cluster.Time) {
 
 func (e *Engine) finish(wake time.Duration) Output {
 	out := Output{Acks: e.acks, Wake: wake, More: e.more || len(e.dirtyJobs) > 0}
-	before := e.published.Load()
 	if len(e.changes) > 0 {
 		e.work.Revision = e.rev
-		out.Turn = Turn{Before: before, State: e.work, Changes: e.changes}
+		out.Turn = Turn{Before: e.base, State: e.work, Changes: e.changes, touched: e.touched}
 	} else {
-		out.Turn = Turn{Before: before, State: before}
-		e.work = before
+		out.Turn = Turn{Before: e.base, State: e.base}
+		e.work = e.base
 	}
+	e.base = nil
 	for i := range e.replies {
 		if q, ok := e.replies[i].value.(question); ok {
 			e.replies[i].value, e.replies[i].err = e.answer(q, e.work)
@@ -240,10 +242,10 @@ func (e *Engine) undrained(n *cluster.Node) {
 // Publish makes the state of a committed turn the one that readers see.
 func (e *Engine) Publish(t Turn) { e.published.Store(t.State) }
 
-// Records returns what a turn changed: the records as they are now, and those that are no more as they were. Each record appears once. Who removed jobs and
-// nodes is among the records as they are now.
+// Records returns what a turn of Step's changed: the records as they are now, and those that are no more as they were. Each record appears once. Who removed jobs
+// and nodes is among the records as they are now. It may be called while the next Step is under way.
 func (e *Engine) Records(t Turn) (puts, deletes []any) {
-	keys := slices.SortedFunc(maps.Keys(e.touched), compareRecords)
+	keys := slices.SortedFunc(maps.Keys(t.touched), compareRecords)
 	for _, k := range keys {
 		if v := t.State.record(k); v != nil {
 			puts = append(puts, v)
