@@ -36,8 +36,9 @@ help: ## This list
 ##@ Build and run
 
 .PHONY: build
-build: ## Build bin/setpoint
+build: ## Build bin/setpoint, and bin/setpoint-shim, which stands beside each process task
 	go build -ldflags '$(LDFLAGS)' -o bin/setpoint ./cmd/setpoint
+	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/setpoint-shim ./cmd/setpoint-shim
 
 .PHONY: run
 run: build ## Build, start a cluster of three nodes on this machine, run examples/jobs, show what happens

@@ -235,9 +235,15 @@ type agentSettings struct {
 	Drivers  []string          `json:"drivers"`
 	Capacity cluster.Resources `json:"capacity"`
 	TaskLogs config.TaskLogs   `json:"task_logs"`
+	Process  processSettings   `json:"process,omitzero"`
 
 	Attributes    map[string]string `json:"attributes,omitempty"`
 	AttributesDir string            `json:"attributes_dir,omitempty"`
+}
+
+type processSettings struct {
+	Enforce      config.Enforce `json:"enforce,omitempty"`
+	CgroupParent string         `json:"cgroup_parent,omitempty"`
 }
 
 // remember puts what was said at the last start into the configuration.
@@ -256,6 +262,7 @@ func remember(cfg *config.Agent) error {
 	}
 	cfg.Server, cfg.Drivers, cfg.Capacity, cfg.TaskLogs = said.Server, said.Drivers, said.Capacity, said.TaskLogs
 	cfg.Attributes, cfg.AttributesDir = said.Attributes, said.AttributesDir
+	cfg.Process = config.ProcessDriver{Enforce: cmp.Or(said.Process.Enforce, cfg.Process.Enforce), CgroupParent: said.Process.CgroupParent}
 	return nil
 }
 
@@ -273,6 +280,7 @@ func noteAgent(cfg *config.Agent) error {
 	}
 	text, err := json.MarshalIndent(agentSettings{
 		Server: cfg.Server, Drivers: cfg.Drivers, Capacity: cfg.Capacity, TaskLogs: cfg.TaskLogs, Attributes: cfg.Attributes, AttributesDir: cfg.AttributesDir,
+		Process: processSettings(cfg.Process),
 	}, "", "  ")
 	if err != nil {
 		return err
@@ -281,6 +289,15 @@ func noteAgent(cfg *config.Agent) error {
 		return fmt.Errorf("write what was said: %w", err)
 	}
 	return self.Write(cfg.DataDir)
+}
+
+// shimProgram is what stands beside a task: the small program that is installed beside this one, or else this one, which takes several times the memory.
+func shimProgram(exe string) []string {
+	small := filepath.Join(filepath.Dir(exe), "setpoint-shim")
+	if info, err := os.Stat(small); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		return []string{small}
+	}
+	return []string{exe, shimCommand}
 }
 
 func newDrivers(cfg *config.Agent) ([]driver.Driver, error) {
@@ -295,8 +312,9 @@ func newDrivers(cfg *config.Agent) ([]driver.Driver, error) {
 		switch name {
 		case cluster.DriverProcess:
 			d, err = process.New(process.Options{
-				Dir: filepath.Join(cfg.DataDir, name), Shim: []string{exe, shimCommand}, Env: process.BaseEnv(os.Environ()),
-				Log: process.LogLimits{MaxBytes: cfg.TaskLogs.FileSize, MaxFiles: cfg.TaskLogs.Files},
+				Dir: filepath.Join(cfg.DataDir, name), Shim: shimProgram(exe), Env: process.BaseEnv(os.Environ()),
+				Log:     process.LogLimits{MaxBytes: cfg.TaskLogs.FileSize, MaxFiles: cfg.TaskLogs.Files},
+				Enforce: process.Enforce(cfg.Process.Enforce), CgroupParent: cfg.Process.CgroupParent,
 			})
 		case cluster.DriverSim:
 			d, err = sim.New(sim.Options{Dir: filepath.Join(cfg.DataDir, name)})

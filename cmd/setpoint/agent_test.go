@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,5 +82,41 @@ func TestAgentFlagsThatAreWrong(t *testing.T) {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			execute(t, "", append([]string{"agent", "--data-dir", t.TempDir()}, tt.args...)...).expect(t, tt.code, nil, tt.errOut)
 		})
+	}
+}
+
+// The small shim is taken if it lies beside the executable, and can be executed.
+func TestShimProgram(t *testing.T) {
+	dir := t.TempDir()
+	exe, small := filepath.Join(dir, "setpoint"), filepath.Join(dir, "setpoint-shim")
+	want := func(program ...string) {
+		t.Helper()
+		if got := shimProgram(exe); !slices.Equal(got, program) {
+			t.Errorf("shims are %q, want %q", got, program)
+		}
+	}
+	want(exe, shimCommand)
+	if err := os.WriteFile(small, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(exe, shimCommand)
+	if err := os.Chmod(small, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want(small)
+}
+
+// What a configuration said of the process driver holds at a start at which nothing is said.
+func TestProcessSettingsAreRemembered(t *testing.T) {
+	cfg := config.DefaultAgent()
+	cfg.DataDir, cfg.Server = t.TempDir(), "127.0.0.1:7480"
+	cfg.Process = config.ProcessDriver{Enforce: config.EnforceRequired, CgroupParent: "/setpoint"}
+	if err := noteAgent(cfg); err != nil {
+		t.Fatal(err)
+	}
+	again := config.DefaultAgent()
+	again.DataDir = cfg.DataDir
+	if err := remember(again); err != nil || again.Process != cfg.Process {
+		t.Errorf("remembered %+v, %v", again.Process, err)
 	}
 }

@@ -19,8 +19,8 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// shimCommand is the first argument with which the process driver executes this binary as a task's shim. It is looked at before anything else, since what the
-// commands need costs memory and a shim's is paid once per task.
+// shimCommand is the first argument with which the process driver executes this binary as a task's shim, where setpoint-shim is not installed beside it. It is
+// looked at before anything else, since what the commands need costs memory and a shim's is paid once per task.
 const shimCommand = "shim"
 
 func main() {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,8 +209,9 @@ func (r *reader) checkAgent(a *Agent) {
 		r.name(at, unit, cluster.ValidateUnitName)
 		r.atLeast(at, a.Capacity.Units[unit], 0)
 	}
-	r.atLeast("agent.task_logs.file_size", a.TaskLogs.FileSize, int64(os.Getpagesize()))
-	r.atLeast("agent.task_logs.files", int64(a.TaskLogs.Files), 1)
+	r.atLeast("agent.task_logs.file_size", a.TaskLogs.FileSize, 64<<10)
+	r.atLeast("agent.task_logs.files", int64(a.TaskLogs.Files), 2)
+	r.oneOf("agent.process.enforce", string(a.Process.Enforce), string(EnforceBestEffort), string(EnforceRequired))
 }
 
 func (r *reader) labels(at string, labels map[string]string) {

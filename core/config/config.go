@@ -141,13 +141,29 @@ type Agent struct {
 	Drivers       []string          // offered; default: process
 	Capacity      cluster.Resources // instead of what the agent finds: cpu and memory if not 0, and named units
 	TaskLogs      TaskLogs
+	Process       ProcessDriver
 }
 
-// TaskLogs bounds the output that is kept of one task's stream.
+// TaskLogs bounds the output that is kept of one task's stream where its job says nothing.
 type TaskLogs struct {
-	FileSize int64 // bytes of one file; default 10 MiB
-	Files    int   // default 4
+	FileSize int64 // bytes of one file, 64 KiB at least; default 10 MiB
+	Files    int   // 2 at least; default 4
 }
+
+// ProcessDriver is how an agent runs tasks as processes.
+type ProcessDriver struct {
+	Enforce      Enforce // of limits that the machine cannot enforce; default EnforceBestEffort
+	CgroupParent string  // path below which the control groups of tasks are made; default: below those of the agent
+}
+
+// Enforce says what becomes of a task with limits that a machine cannot enforce.
+type Enforce string
+
+// The policies.
+const (
+	EnforceBestEffort Enforce = "best_effort" // it runs, and says what is not enforced
+	EnforceRequired   Enforce = "required"    // it is refused
+)
 
 // Plugin returns the named plugin's settings, or nil if there is none of that name.
 func (c *Config) Plugin(name string) *Plugin {

@@ -121,6 +121,7 @@ func count(v hcltext.Value) (uint64, bool) {
 func DefaultAgent() *Agent {
 	return &Agent{
 		Name: hostname(), DataDir: "/var/lib/setpoint-agent", Drivers: []string{"process"}, TaskLogs: TaskLogs{FileSize: 10 << 20, Files: 4},
+		Process: ProcessDriver{Enforce: EnforceBestEffort},
 	}
 }
 
@@ -148,6 +149,10 @@ func (r *reader) agent(b hcltext.Block) {
 			"task_logs": r.section(attributes{
 				"file_size": hcltext.Set(hcltext.Bytes, &a.TaskLogs.FileSize),
 				"files":     hcltext.Set(hcltext.Int, &a.TaskLogs.Files),
+			}),
+			"process": r.section(attributes{
+				"enforce":       hcltext.Set(word, &a.Process.Enforce),
+				"cgroup_parent": hcltext.Set(hcltext.String, &a.Process.CgroupParent),
 			}),
 		},
 	})

@@ -84,6 +84,10 @@ agent {
     file_size = "1MiB"
     files     = 2
   }
+  process {
+    enforce       = "required"
+    cgroup_parent = "/setpoint"
+  }
 }
 
 record_inputs = "inputs.jsonl"
