@@ -27,6 +27,7 @@ type Agent struct {
 	log     string
 	clock   string // the directory of a program with a clock of its own; empty: the machine's
 	process *process
+	program string // that it was upgraded to; empty: what the cluster runs
 
 	mu       sync.Mutex // guards what follows
 	cuts     []span     // times in which the node is silent or off
@@ -141,10 +142,14 @@ func (a *Agent) Resize(capacity Resources) {
 func (a *Agent) start() {
 	a.c.t.Helper()
 	program := a.c.bin.Setpoint
+	if a.program != "" {
+		program = a.program
+	}
 	if a.clock != "" {
 		program = filepath.Join(a.clock, "setpoint")
 	}
-	p, err := start("agent of "+a.Node.Name, a.log, a.c.env(), program, "agent", "--config", a.config)
+	command := a.c.net.at(a.Node.Name, program, "agent", "--config", a.config)
+	p, err := start("agent of "+a.Node.Name, a.log, a.c.env(), command[0], command[1:]...)
 	if err != nil {
 		a.c.t.Fatal(err)
 	}

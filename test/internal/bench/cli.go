@@ -57,7 +57,8 @@ func waits(args []string) time.Duration {
 func (c *Cluster) cliWithin(limit time.Duration, args ...string) Result {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.bin.Setpoint, args...)
+	command := c.net.at(serverHost, append([]string{c.bin.Setpoint}, args...)...)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = c.env("SETPOINT_DATA_DIR=" + c.path("server"))
 	cmd.WaitDelay = time.Second
 	var out, errOut bytes.Buffer

@@ -26,6 +26,7 @@ type Options struct {
 	Keep      bool     // leave the directory when the test has failed
 
 	SampleEvery time.Duration // between two samples, where looking takes long; 0: five times a second
+	Network     bool          // the server and each node have an address of their own, and a cable that can be cut; see NetworkMissing
 	Clocked     string        // BuildClocked's program: the server runs it, and ShiftClock shifts its wall clock
 }
 
@@ -56,7 +57,8 @@ type Cluster struct {
 	t    testing.TB
 	bin  Binaries
 	opts Options
-	addr string
+	addr string   // of the server, as agents and commands reach it
+	net  *network // nil: all of it is on one host
 
 	server     *process
 	serverAway atomic.Bool // the test has killed it
@@ -82,6 +84,10 @@ func Start(t testing.TB, bin Binaries, opts Options) *Cluster {
 	c := &Cluster{
 		Dir: dir, t: t, bin: bin, opts: opts, addr: FreeAddress(t),
 		agents: map[string]*Agent{}, jobs: map[string]Job{}, removed: map[string]time.Time{}, closed: map[string][]span{},
+	}
+	if opts.Network {
+		c.net = newNetwork(t)
+		c.addr = c.net.hosts[serverHost].address + ":7480"
 	}
 	t.Cleanup(c.end)
 	c.write(c.path("server.hcl"), c.configText(opts.Config))
@@ -188,6 +194,7 @@ func (c *Cluster) LaunchServer() {
 	if c.opts.Unmasked {
 		command = append([]string{"/bin/sh", "-c", `umask 0; exec "$@"`, "sh"}, command...)
 	}
+	command = c.net.at(serverHost, command...)
 	p, err := start("server", c.path("server.log"), c.env(), command[0], command[1:]...)
 	if err != nil {
 		c.t.Fatal(err)

@@ -103,7 +103,11 @@ type view struct {
 
 func newSampler(c *Cluster) *Sampler {
 	c.t.Helper()
-	api, err := client.New(client.Options{Addr: c.addr, Pair: c.path("server/admin.pem")})
+	addr := c.addr
+	if c.net != nil {
+		addr = c.net.relay(c.addr)
+	}
+	api, err := client.New(client.Options{Addr: addr, Pair: c.path("server/admin.pem")})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -235,6 +235,7 @@ func marked(cluster string) []Process {
 				p.Task = value
 			}
 		}
+		p.Shim = p.Shim || p.Task == "" // what is about to become the task, and does not run its program yet
 		if stat, alive := ReadStat(pid); p.dir != "" && alive {
 			p.Start = stat.Start
 			out = append(out, p)
