@@ -302,3 +302,54 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 		t.Errorf("children are left: %v", d.children)
 	}
 }
+
+// The program of agent and shims is replaced while a task runs: the task does not notice, the next agent has it, and new ones get the new shim.
+func TestUpgrade(t *testing.T) {
+	d := fresh(t)
+	program := filepath.Join(t.TempDir(), "program")
+	install := func() {
+		t.Helper()
+		data, err := os.ReadFile(d.opts.Shim[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(program+".new", data, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(program+".new", program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agent := func() *Driver {
+		t.Helper()
+		d, err := New(Options{Dir: d.opts.Dir, Shim: []string{program, "shim"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	install()
+	old := agent()
+	h := start(t, old, sh("a/1/1", "trap 'echo bye; exit 7' TERM; echo $$; while :; do sleep 0.05; done"))
+	main := pid(t, firstLines(t, old, h, 1)[0])
+	shim := shimOf(t, old, h)
+	install()
+	next := agent()
+	state(t, next, h, driver.StateRunning)
+	again := start(t, next, sh("b/1/1", "exit 3"))
+	if exit := wait(t, next, again); exit.Code != 3 {
+		t.Errorf("exit of the new task is %+v", exit)
+	}
+	if !running(main) || shimOf(t, next, h) != shim {
+		t.Error("the old task or its shim is another")
+	}
+	if err := next.Stop(t.Context(), h, driver.StopRequest{Grace: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if exit := wait(t, next, h); exit.Code != 7 {
+		t.Errorf("exit of the old task is %+v", exit)
+	}
+	if lines := readAll(t, next, h, driver.LogsRequest{}); len(lines) != 2 || lines[1] != "bye" {
+		t.Errorf("output is %q", lines)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/setpointd/setpoint/agent/driver"
 	"github.com/setpointd/setpoint/core/cgroup"
@@ -32,28 +33,46 @@ type groups struct {
 	none   error // why no group can be made at all
 }
 
-// findGroups looks what control groups can do here, by making one with every limit, and removes those that tasks without a directory left empty.
+// findGroups looks what control groups can do here, by making one with every limit, and removes what was left of others.
 func findGroups(dir, parent string) (groups, error) {
 	tree, err := cgroup.Find(parent)
 	if err != nil {
 		return groups{}, err
 	}
 	sum := sha256.Sum256([]byte(dir))
-	g := groups{tree: tree, prefix: "setpoint-task-" + hex.EncodeToString(sum[:4]) + "-"}
+	g := groups{tree: tree, prefix: groupPrefix + hex.EncodeToString(sum[:4]) + "-"}
 	var probe cgroup.Group
 	// No task's name begins so.
 	probe, g.lacks, g.none = tree.Make(g.prefix+"~"+rand.Text(), cgroup.Limits{Memory: 1 << 24, CPUShare: 100, CPUQuota: 100, PIDs: 8})
 	if err := probe.Remove(); err != nil {
 		return groups{}, fmt.Errorf("remove the control group with which was tried what can be limited: %w", err)
 	}
-	for _, name := range tree.Names(g.prefix) {
-		if _, err := os.Stat(filepath.Join(dir, tasksDir, strings.TrimPrefix(name, g.prefix))); os.IsNotExist(err) {
-			for _, left := range tree.Group(name).Dirs {
-				_ = os.Remove(left) // if it has processes List tells of them
+	g.sweep(dir)
+	return g, nil
+}
+
+// groupPrefix begins the names of all drivers' groups, before a word of the driver's own.
+const groupPrefix = "setpoint-task-"
+
+// abandonedAfter is how old an empty group of another driver is when nobody will use it: its agent's directory was deleted. A task is in its group long before.
+const abandonedAfter = 5 * time.Minute
+
+// sweep removes empty groups that nobody will: those of this driver without a task's directory, and old ones of others. Groups with processes stay, since the
+// kernel removes none of those; List tells of this driver's.
+func (g *groups) sweep(dir string) {
+	for _, name := range g.tree.Names(groupPrefix) {
+		own, mine := strings.CutPrefix(name, g.prefix)
+		if mine {
+			if _, err := os.Stat(filepath.Join(dir, tasksDir, own)); !os.IsNotExist(err) {
+				continue
+			}
+		}
+		for _, left := range g.tree.Group(name).Dirs {
+			if info, err := os.Stat(left); mine || err == nil && time.Since(info.ModTime()) > abandonedAfter {
+				_ = os.Remove(left)
 			}
 		}
 	}
-	return g, nil
 }
 
 // of is the group of a task as it is.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -284,6 +285,42 @@ func TestLogSettings(t *testing.T) {
 	for _, n := range numbers {
 		if info, err := os.Stat(segmentName(d.dir("a/1/1").logs(), driver.Stdout, n)); err != nil || info.Size() > 64<<10 {
 			t.Errorf("file %d: %v, %v", n, info, err)
+		}
+	}
+}
+
+// A driver that is opened removes the empty groups that nobody else will, and no other.
+func TestGroupsOfTheForgottenAreRemoved(t *testing.T) {
+	d := fresh(t)
+	if d.groups.none != nil {
+		t.Skip("no control groups here: ", d.groups.none)
+	}
+	other := groupPrefix + "other" + strings.ToLower(filepath.Base(filepath.Dir(t.TempDir()))) + "-a"
+	names := map[string]bool{d.groups.prefix + "a%2F1%2F1": false, d.groups.prefix + "kept": true, other + "new": true, other + "old": false}
+	if err := os.Mkdir(filepath.Join(d.opts.Dir, tasksDir, "kept"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name := range names {
+		g, _, err := d.groups.tree.Make(name, cgroup.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := g.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+		if strings.HasSuffix(name, "old") {
+			long := time.Now().Add(-time.Hour)
+			if err := os.Chtimes(g.Dirs[0], long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	open(t, d.opts.Dir)
+	for name, stays := range names {
+		if there := len(d.groups.tree.Group(name).Dirs) > 0; there != stays {
+			t.Errorf("group %s is there: %v", name, there)
 		}
 	}
 }
