@@ -444,6 +444,25 @@ func TestTaskLogs(t *testing.T) {
 	if req := f.noted()[0].(*apiv1.TaskLogsRequest); !req.GetFollow() || req.GetTail() != 5 || req.GetTask() != "web/1" {
 		t.Errorf("asked %v", req)
 	}
+	f.run(t, "task", "logs", "web/1", "--since", "2026-01-02T15:04:05+01:00", "--stream", "stderr").expect(t, exitDone, nil, nil)
+	req := f.noted()[1].(*apiv1.TaskLogsRequest)
+	if want := time.Date(2026, 1, 2, 14, 4, 5, 0, time.UTC); !req.GetSince().AsTime().Equal(want) || req.GetStream() != "stderr" || req.GetTail() != -1 {
+		t.Errorf("asked %v", req)
+	}
+	f.run(t, "task", "logs", "web/1", "--since", "yesterday").expect(t, exitRefused, nil, []string{`bad --since "yesterday"`, "such as 10m"})
+}
+
+func TestSince(t *testing.T) {
+	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"10m": now.Add(-10 * time.Minute), "0s": now, "1h30m": now.Add(-90 * time.Minute), "2026-01-02T03:04:05Z": now.Add(-12 * time.Hour),
+		"-5m": {}, "5": {}, "2026-01-02": {},
+	} {
+		got, err := parseSince(text, now)
+		if !got.Equal(want) || (err != nil) != want.IsZero() {
+			t.Errorf("since %q is %v, %v, want %v", text, got, err, want)
+		}
+	}
 }
 
 func TestDrain(t *testing.T) {

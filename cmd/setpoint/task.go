@@ -243,15 +243,26 @@ func writeWhy(w io.Writer, style console.Style, why *apiv1.WhyTaskResponse) {
 func (a *app) taskLogs() *cobra.Command {
 	var follow bool
 	var tail int64
-	var stream string
+	var stream, since string
 	cmd := &cobra.Command{
 		Use: "logs ID", Short: "Print what a task printed; JOB/SLOT is the slot's newest", Args: takes(1, 1),
+		Long: `Prints what a task printed and its node still keeps, of both streams in the order in which it came. How much is kept is a setting of the node's agent
+and of the task's job.`,
+		Example: "  setpoint task logs web/1 -f --tail 20\n  setpoint task logs web/1/7 --since 10m --stream stderr",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			ask := &apiv1.TaskLogsRequest{Task: args[0], Stream: stream, Follow: follow, Tail: tail}
+			if since != "" {
+				from, err := parseSince(since, time.Now())
+				if err != nil {
+					return err
+				}
+				ask.Since = timestamppb.New(from)
+			}
 			s, err := a.connect()
 			if err != nil {
 				return err
 			}
-			logs, err := s.TaskLogs(cmd.Context(), connect.NewRequest(&apiv1.TaskLogsRequest{Task: args[0], Stream: stream, Follow: follow, Tail: tail}))
+			logs, err := s.TaskLogs(cmd.Context(), connect.NewRequest(ask))
 			if err != nil {
 				return refusal(s.Addr(), err)
 			}
@@ -270,5 +281,18 @@ func (a *app) taskLogs() *cobra.Command {
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it prints")
 	cmd.Flags().Int64Var(&tail, "tail", -1, "only the last so many `lines` of what is there")
 	cmd.Flags().StringVar(&stream, "stream", "", "stdout or stderr (default: both)")
+	cmd.Flags().StringVar(&since, "since", "", "only what was printed since a `time`: so long ago (10m, 1h30m), or such as 2026-01-02T15:04:05Z")
 	return cmd
+}
+
+// parseSince reads a time, or how long ago it was.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, refuse("Say how long ago, such as 10m or 1h30m, or when, such as 2026-01-02T15:04:05Z.", "bad --since %q", text)
+	}
+	return at, nil
 }

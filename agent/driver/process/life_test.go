@@ -349,7 +349,7 @@ func TestUpgrade(t *testing.T) {
 	if exit := wait(t, next, h); exit.Code != 7 {
 		t.Errorf("exit of the old task is %+v", exit)
 	}
-	if lines := readAll(t, next, h, driver.LogsRequest{}); len(lines) != 2 || lines[1] != "bye" {
+	if lines := readAll(t, next, h, driver.LogsRequest{Stream: driver.Stdout}); len(lines) != 2 || lines[1] != "bye" {
 		t.Errorf("output is %q", lines)
 	}
 }
