@@ -15,10 +15,10 @@ import (
 // ask has the engine answer a question about the state as it is, apart from whatever waits to be taken.
 func (w *World) ask(op engine.Op) (any, error) {
 	waiting := w.inputs
-	fault := w.CommitFault
-	w.inputs, w.CommitFault = nil, nil
+	fault, ahead := w.CommitFault, w.Ahead
+	w.inputs, w.CommitFault, w.Ahead = nil, nil, nil
 	out, _ := w.step(engine.Command("check", op))
-	w.inputs, w.CommitFault = append(waiting, w.inputs...), fault
+	w.inputs, w.CommitFault, w.Ahead = append(waiting, w.inputs...), fault, ahead
 	return out.Replies[0].Result()
 }
 

@@ -51,6 +51,7 @@ type Kind struct {
 	Seed  uint64
 	Large bool // with hundreds of nodes
 	Early bool // without what games had not when the first of them failed, so that their seeds still play the same
+	Ahead bool // turns are decided before the ones before them are committed, now and then
 }
 
 // NewGame returns a game that has not begun.
@@ -86,6 +87,10 @@ func NewGame(k Kind, plugins ...sdk.Plugin) *Game {
 			return Outcome(1 + commits.IntN(2))
 		}
 		return Durable
+	}
+	if k.Ahead {
+		ahead := rand.New(rand.NewPCG(seed, 4))
+		g.World.Ahead = func() (yes, first bool) { return ahead.IntN(3) > 0, ahead.IntN(2) > 0 }
 	}
 	for i := range g.size.jobs {
 		g.jobs = append(g.jobs, fmt.Sprintf("%s%d", [...]string{"web", "batch", "all", "sweep"}[[...]int{0, 2, 1, 0, 0, 3}[i%6]], i))

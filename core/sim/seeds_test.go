@@ -13,7 +13,7 @@ import (
 )
 
 // TestSeedsThatFailedOnce plays every game that ever found a fault. A file of testdata/seeds is named for what was at fault; its lines are seeds, followed by
-// "large" for a game with hundreds of nodes and "early" for one of the early kind, and comments after #.
+// "large" for a game with hundreds of nodes, "early" for one of the early kind and "ahead" for one with turns decided ahead, and comments after #.
 func TestSeedsThatFailedOnce(t *testing.T) {
 	files, err := filepath.Glob("testdata/seeds/*.txt")
 	if err != nil || len(files) == 0 {
@@ -55,8 +55,10 @@ func kind(words []string) (k sim.Kind, err error) {
 			k.Large = true
 		case "early":
 			k.Early = true
+		case "ahead":
+			k.Ahead = true
 		default:
-			err = fmt.Errorf("want SEED [large] [early], got %q", words)
+			err = fmt.Errorf("want SEED [large] [early] [ahead], got %q", words)
 		}
 	}
 	return k, err

@@ -25,6 +25,10 @@ type World struct {
 	// CommitFault is asked before each commit what becomes of it; nil: it succeeds.
 	CommitFault func() Outcome
 
+	// Ahead is asked before each turn whether another is to be decided before it is committed, and which of the two takes the inputs; nil: there is none. Inputs of
+	// one moment stay together, since what the checkers know is of that moment.
+	Ahead func() (yes, first bool)
+
 	now      cluster.Time  // the engine's
 	real     time.Duration // the world's, in which agents and plugins live; it goes on while the daemon is away
 	away     time.Duration // the daemon is dead until then, in the world's time; 0: it runs
@@ -171,6 +175,30 @@ func (w *World) send(in ...engine.Input) {
 func (w *World) step(more ...engine.Input) (engine.Output, bool) {
 	in := append(w.inputs, more...)
 	w.inputs = nil
+	if w.Ahead != nil {
+		if yes, first := w.Ahead(); yes {
+			return w.stepTwice(in, first)
+		}
+	}
+	out := w.decide(in)
+	return out, w.deliver(out)
+}
+
+// stepTwice has the engine decide two turns before the first is committed. One of them takes the inputs, and the returned output has its replies.
+func (w *World) stepTwice(in []engine.Input, first bool) (engine.Output, bool) {
+	w.looked("turns decided ahead")
+	var rest []engine.Input
+	if !first {
+		in, rest = rest, in
+	}
+	one, two := w.decide(in), w.decide(rest)
+	ok := w.deliver(one) && w.deliver(two)
+	two.Replies = append(one.Replies, two.Replies...)
+	return two, ok
+}
+
+// decide has the engine decide one turn.
+func (w *World) decide(in []engine.Input) engine.Output {
 	w.Steps++
 	w.books.stepping = true
 	out := w.Engine.Step(in, w.now)
@@ -182,8 +210,13 @@ func (w *World) step(more ...engine.Input) (engine.Output, bool) {
 	if out.More {
 		w.wake = w.now.Engine + 1
 	}
+	return out
+}
+
+// deliver makes a turn durable and tells of it, unless the daemon dies of that.
+func (w *World) deliver(out engine.Output) bool {
 	if len(out.Turn.Changes) > 0 && !w.commit(out.Turn) {
-		return out, false
+		return false
 	}
 	for _, u := range out.Plugins {
 		w.plugin(u.Plugin).tell(u)
@@ -191,7 +224,7 @@ func (w *World) step(more ...engine.Input) (engine.Output, bool) {
 	for _, f := range out.Acks {
 		f()
 	}
-	return out, true
+	return true
 }
 
 // commit makes a turn durable and known, unless that fails: then the daemon dies and loads again what was written.
