@@ -7,12 +7,12 @@ import (
 )
 
 // turns decides which slots whose tasks end by themselves may get one now, where the job limits how many have one at a time: those with the lowest keys. A
-// slot that waits for a restart's delay gives its turn away.
+// slot that waits for a restart's delay gives its turn away. Slots that wait at rest are looked at only once it is their turn.
 func (d *decision) turns() {
 	if d.spec.Parallelism == 0 {
 		return
 	}
-	left := d.spec.Parallelism
+	left := d.spec.Parallelism - d.sums.of(restTask)
 	var in []*slot
 	for _, s := range d.slots {
 		switch {
@@ -23,10 +23,24 @@ func (d *decision) turns() {
 			in = append(in, s)
 		}
 	}
-	for _, s := range in[min(max(left, 0), len(in)):] {
-		s.queued = true
-		d.queued++
+	looked := len(d.slots)
+	for ; left > 0; left-- {
+		key, is := d.nextQueued()
+		if !is && len(in) == 0 {
+			break
+		}
+		if is && (len(in) == 0 || d.compareKeys(key, in[0].key) < 0) {
+			d.behind++
+			d.rouse(key)
+			continue
+		}
+		in = in[1:]
 	}
+	d.inOrder(looked)
+	for _, s := range in {
+		s.queued = true
+	}
+	d.queued = len(in) + d.sums.of(restQueued) + d.unmade
 }
 
 // queue keeps a slot that waits for its turn, and reports whether s is one. New slots are made a decision's worth at a time.

@@ -22,10 +22,12 @@ const (
 	restWaits                     // up to the end of the update it may wait
 	restHeldBack                  // held, and stale
 	restMovable                   // up, and moved by the update once there is a place
+	restTask                      // one of those with a task where the job limits how many have one at a time
+	restQueued                    // waits for its turn
 	restAwake                     // not at rest: the next decision looks at it
 	restGone                      // there is no such slot any more
 
-	restTotals = 10 // how many of these are counted
+	restTotals = 12 // how many of these are counted
 )
 
 // totals are how many slots at rest count for what.
@@ -67,6 +69,7 @@ type Book struct {
 	totals   totals
 	movable  []Entry // in the order in which an update moves them; entries count that are among created
 	created  map[cluster.SlotKey]cluster.Revision
+	queue    []cluster.SlotKey // in the order in which it is their turn; those count that still wait
 }
 
 // Wake has the next decision look at a slot, which may be a new one.
@@ -97,10 +100,14 @@ func (b *Book) Next(r *Result) *Book {
 	}
 	if r.whole {
 		slices.SortFunc(b.movable, b.compare)
+		slices.SortFunc(b.queue, b.compareKeys)
 	}
 	b.awake = slices.DeleteFunc(b.awake, func(key cluster.SlotKey) bool { return b.slots[key] != restAwake })
 	for len(b.movable) > 0 && !b.moves(b.movable[0]) {
 		b.movable = b.movable[1:]
+	}
+	for len(b.queue) > 0 && !b.waits(b.queue[0]) {
+		b.queue = b.queue[1:]
 	}
 	return b
 }
@@ -118,18 +125,30 @@ func (b *Book) take(e Entry, whole bool) {
 	}
 	b.slots[e.Key] = e.Rest
 	b.totals.add(e.Rest, 1)
-	if e.Rest&restMovable == 0 {
-		return
+	if e.Rest&restQueued != 0 {
+		b.queue = insert(b.queue, e.Key, whole, b.compareKeys)
 	}
-	b.created[e.Key] = e.created
-	if whole {
-		b.movable = append(b.movable, e)
-		return
-	}
-	if at, known := slices.BinarySearchFunc(b.movable, e, b.compare); !known {
-		b.movable = slices.Insert(b.movable, at, e)
+	if e.Rest&restMovable != 0 {
+		b.created[e.Key] = e.created
+		b.movable = insert(b.movable, e, whole, b.compare)
 	}
 }
+
+// insert adds what is not there yet at its place, or at the end if all is to be sorted afterwards.
+func insert[T any](all []T, one T, unsorted bool, compare func(T, T) int) []T {
+	if unsorted {
+		return append(all, one)
+	}
+	if at, known := slices.BinarySearchFunc(all, one, compare); !known {
+		return slices.Insert(all, at, one)
+	}
+	return all
+}
+
+// waits reports whether a slot of the queue still waits for its turn.
+func (b *Book) waits(key cluster.SlotKey) bool { return b.slots[key]&restQueued != 0 }
+
+func (b *Book) compareKeys(x, y cluster.SlotKey) int { return compareKeys(x, y, b.numbered) }
 
 // moves reports whether an entry of movable still says how it is.
 func (b *Book) moves(e Entry) bool {
@@ -139,5 +158,5 @@ func (b *Book) moves(e Entry) bool {
 
 // compare orders slots as an update moves them.
 func (b *Book) compare(x, y Entry) int {
-	return cmp.Or(cmp.Compare(x.created, y.created), compareKeys(x.Key, y.Key, b.numbered))
+	return cmp.Or(cmp.Compare(x.created, y.created), b.compareKeys(x.Key, y.Key))
 }

@@ -113,7 +113,12 @@ func TestAwakeIsEnough(t *testing.T) {
 			spec.Count = rapid.IntRange(1, 9).Draw(r, "count")
 			spec.Type = rapid.SampledFrom([]string{cluster.TypeReplicated, cluster.TypeReplicated, cluster.TypeBatch}).Draw(r, "type")
 			if answered {
-				spec.Type = "test"
+				spec.Type = rapid.SampledFrom([]string{"test", cluster.TypeGlobalBatch}).Draw(r, "answered type")
+			}
+			if spec.Ends() {
+				spec.Parallelism = rapid.IntRange(0, 3).Draw(r, "at a time")
+				spec.Restart.Attempts = rapid.IntRange(0, 2).Draw(r, "attempts")
+				spec.Restart.Window = time.Duration(rapid.IntRange(0, 1).Draw(r, "window")) * time.Minute
 			}
 			spec.MaxUnavailable = cluster.Amount{Count: rapid.IntRange(1, 4).Draw(r, "unavailable")}
 			spec.HistoryLimit = rapid.IntRange(0, 2).Draw(r, "history")

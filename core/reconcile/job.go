@@ -19,10 +19,11 @@ type decision struct {
 	rev   cluster.Revision
 	slots []*slot
 
-	book  *Book  // nil: all slots are looked at
-	sums  totals // of slots that are not looked at
-	cur   *slot  // the one that is looked at; nil: what is decided concerns the job
-	after int    // entries of the book's movable that were taken, or passed over
+	book   *Book  // nil: all slots are looked at
+	sums   totals // of slots that are not looked at
+	cur    *slot  // the one that is looked at; nil: what is decided concerns the job
+	after  int    // entries of the book's movable that were taken, or passed over
+	behind int    // the same of its queue
 
 	needsAll bool // it is not enough to look at slots that are not at rest
 

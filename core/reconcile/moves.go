@@ -50,9 +50,7 @@ func (d *decision) move(wishes []move, u *cluster.Update) {
 		}
 	}
 	d.cur = nil
-	if len(d.slots) > looked {
-		slices.SortStableFunc(d.slots, func(x, y *slot) int { return d.compareKeys(x.key, y.key) })
-	}
+	d.inOrder(looked)
 	waiting = append(waiting, d.rebalance(seen, &b, u)...)
 	for _, m := range waiting { // with the numbers as they are after all moves
 		clears := "a slot of the job comes up"
@@ -193,7 +191,10 @@ type budget struct {
 }
 
 func (d *decision) budget(u *cluster.Update) budget {
-	b := budget{wanted: d.sums.of(restCounts) + d.unmade, notUp: d.sums.of(restDown) + d.unmade, notUpUpdate: d.sums.of(restDownToo)}
+	b := budget{wanted: d.sums.of(restCounts), notUp: d.sums.of(restDown), notUpUpdate: d.sums.of(restDownToo)}
+	if d.spec.Parallelism == 0 { // otherwise they wait for their turn
+		b.wanted, b.notUp = b.wanted+d.unmade, b.notUp+d.unmade
+	}
 	for _, s := range d.slots {
 		if s.Slot == nil {
 			continue

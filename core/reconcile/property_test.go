@@ -133,7 +133,7 @@ func (s *scene) drawAnswer(r *rapid.T) {
 		return
 	}
 	for i := range 5 {
-		w := reconcile.WantedSlot{Key: cluster.SlotKey(strconv.Itoa(i + 1))}
+		w := reconcile.WantedSlot{Key: cluster.SlotKey(strconv.Itoa(i + 1)), Ends: s.job().Control.Spec.Ends()}
 		switch rapid.IntRange(0, 4).Draw(r, "named") {
 		case 0:
 			continue

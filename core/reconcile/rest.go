@@ -10,7 +10,7 @@ import (
 
 // restful reports whether slots of the job may be left at rest by what is asked of the job itself.
 func (d *decision) restful() bool {
-	return !d.job.Control.Stopped && !d.job.Rebalancing() && d.balance == d.job.Rebalance && d.spec.Parallelism == 0
+	return !d.job.Control.Stopped && !d.job.Rebalancing() && d.balance == d.job.Rebalance
 }
 
 // sameCourse reports whether an update goes on as it went.
@@ -58,7 +58,7 @@ func (d *decision) compareKeys(a, b cluster.SlotKey) int { return compareKeys(a,
 func (d *decision) nextWish(wishes []move, u *cluster.Update) (m move, left []move, ok bool) {
 	if next, is := d.nextAtRest(u); is && (len(wishes) == 0 || d.sooner(next, wishes[0])) {
 		d.after++
-		return d.updateWish(d.rouse(next)), wishes, true
+		return d.updateWish(d.rouse(next.Key)), wishes, true
 	}
 	if len(wishes) == 0 {
 		return move{}, nil, false
@@ -86,14 +86,35 @@ func (d *decision) sooner(e Entry, m move) bool {
 }
 
 // rouse has a slot looked at that was at rest. What was decided about others up to now would have changed nothing in it.
-func (d *decision) rouse(e Entry) *slot {
-	d.sums.add(d.book.slots[e.Key], -1)
-	s := d.known(d.View.Slot(d.job.Name, e.Key))
+func (d *decision) rouse(key cluster.SlotKey) *slot {
+	d.sums.add(d.book.slots[key], -1)
+	s := d.known(d.View.Slot(d.job.Name, key))
 	d.cur = s
 	d.judge(s)
 	s.busy = false
 	d.slots = append(d.slots, s)
 	return s
+}
+
+// inOrder brings the slots that are looked at into their order after some were roused: those beyond the first that many.
+func (d *decision) inOrder(looked int) {
+	d.cur = nil
+	if len(d.slots) > looked {
+		slices.SortStableFunc(d.slots, func(x, y *slot) int { return d.compareKeys(x.key, y.key) })
+	}
+}
+
+// nextQueued returns the first of the slots at rest that wait for their turn.
+func (d *decision) nextQueued() (cluster.SlotKey, bool) {
+	if d.book == nil {
+		return "", false
+	}
+	for ; d.behind < len(d.book.queue); d.behind++ {
+		if key := d.book.queue[d.behind]; d.book.waits(key) {
+			return key, true
+		}
+	}
+	return "", false
 }
 
 // keep says what is kept of the slots that were looked at until the next decision.
@@ -107,7 +128,7 @@ func (d *decision) keep(u cluster.Update) {
 	for _, s := range d.slots {
 		switch {
 		case s.Slot == nil && s.was == nil && d.spec.Numbered(): // the next decision makes it
-		case s.Slot == nil || s.busy || !s.rests():
+		case s.Slot == nil || s.busy || !d.rests(s):
 			d.entries = append(d.entries, Entry{Key: s.key, Rest: restAwake})
 		default:
 			e := Entry{Key: s.key, Rest: d.restOf(s, u)}
@@ -121,9 +142,10 @@ func (d *decision) keep(u cluster.Update) {
 
 // rests reports whether a slot about which nothing was decided stays as it is as long as nothing changes that it depends on, and those who wake slots know of all
 // of that. Drainers may say something else of a task at any time.
-func (s *slot) rests() bool {
+func (d *decision) rests(s *slot) bool {
 	alive := func(t *task) bool { return !t.dead }
-	return s.status != unwanted && !s.unnamed && !s.queued && s.next == nil && s.Claim == "" && s.Leaves == "" && s.MovedBy != cluster.MovedByMonitor &&
+	forgets := s.queued && len(s.Restarts) > 0 && d.spec.Restart.Window > 0 // as time goes by
+	return s.status != unwanted && !s.unnamed && !forgets && s.next == nil && s.Claim == "" && s.Leaves == "" && s.MovedBy != cluster.MovedByMonitor &&
 		(s.status != excluded || !slices.ContainsFunc(s.tasks, alive)) &&
 		!slices.ContainsFunc(s.tasks, func(t *task) bool { return alive(t) && t.node != nil && t.node.Spec.Availability == cluster.Drain })
 }
@@ -148,5 +170,7 @@ func (d *decision) restOf(s *slot, u cluster.Update) Rest {
 	set(restWaits, is && !s.Done && !left && !s.up)
 	set(restHeldBack, s.status == held && !s.Done && stale)
 	set(restMovable, is && s.up && stale)
+	set(restTask, s.Ends && !s.Done && s.hasTask())
+	set(restQueued, s.queued)
 	return out
 }

@@ -262,7 +262,7 @@ func (d *decision) scaleUp(n int) {
 		switch {
 		case s == nil && d.atRest(key):
 			continue
-		case s == nil && made > maxChanges && d.spec.Parallelism == 0:
+		case s == nil && made > maxChanges+d.spec.Parallelism: // all that have a turn before those that are left are there
 			d.unmade, n = n, 1
 			d.wakeIn(1)
 		case s == nil:

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// large is an engine with one job of many slots and the agents that do what it tells them.
+type large struct {
+	*Engine
+	t   testing.TB
+	at  time.Duration
+	job cluster.JobSpec
+
+	spent, most uint64 // allocations of all steps, and of the largest
+}
+
+// newLarge returns an engine in which a job of that many slots, made by edit, was placed and runs on ten nodes.
+func newLarge(t testing.TB, slots int, edit func(*cluster.JobSpec)) *large {
+	t.Helper()
+	l := &large{Engine: New(Config{Heartbeat: time.Hour}, NewState("test"), cluster.Time{}), t: t}
+	l.job = cluster.JobSpec{Name: "big", Count: slots, Task: cluster.TaskSpec{Driver: "sim", Command: []string{"x"}}}.WithDefaults()
+	l.job.HistoryLimit = 1
+	edit(&l.job)
+	vast := about
+	vast.Capacity = cluster.Resources{MilliCPU: 1e9, Memory: 1 << 50}
+	for i := range 10 {
+		id := cluster.NodeID(fmt.Sprintf("n%d", i))
+		l.step(command{op: JoinNode{ID: id, Name: string(id), Description: vast}})
+		l.step(AgentUp{Node: id, Session: 1, Description: vast}, AgentReports{Node: id, Session: 1, Full: true, Last: true})
+	}
+	l.obey(command{op: RunJob{Spec: l.job}})
+	return l
+}
+
+// step takes a turn, and counts what it allocates: whatever it looks at takes some memory.
+func (l *large) step(in ...Input) Output {
+	l.t.Helper()
+	l.at += time.Millisecond
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	out := l.Step(in, cluster.Time{Engine: l.at})
+	runtime.ReadMemStats(&after)
+	l.Publish(out.Turn)
+	l.spent += after.Mallocs - before.Mallocs
+	l.most = max(l.most, after.Mallocs-before.Mallocs)
+	for _, r := range out.Replies {
+		if r.err != nil {
+			l.t.Fatal(r.err)
+		}
+	}
+	return out
+}
+
+// obey takes turns until nothing is left to be done: what is placed runs at once, and what is told to stop has stopped.
+func (l *large) obey(in ...Input) {
+	l.t.Helper()
+	for range 200_000 {
+		out := l.step(in...)
+		in = nil
+		for _, c := range out.Turn.Changes {
+			switch c := c.Change.(type) {
+			case cluster.SetPlacement:
+				in = append(in, l.says(c.Task, cluster.Running))
+			case cluster.SetDesired:
+				if x := out.Turn.State.Task(c.Task); x != nil && x.Placed() && !x.Dead() {
+					in = append(in, l.says(c.Task, cluster.Stopped))
+				}
+			}
+		}
+		switch {
+		case len(in) > 0 || out.More:
+		case out.Wake > 0 && out.Wake < 30*time.Minute:
+			l.at += out.Wake
+		default:
+			return
+		}
+	}
+	l.t.Fatal("it never settles")
+}
+
+func (l *large) says(task cluster.TaskID, s cluster.ObservedState) Input {
+	x := l.View().Task(task)
+	return AgentReports{Node: x.Placement.Node, Session: 1, Tasks: []TaskReport{{Task: task, State: s, Healthy: s == cluster.Running}}}
+}
+
+// running returns the first task of the job that runs and is wanted.
+func (l *large) running() *cluster.Task {
+	for x := range l.View().TasksOf(l.job.Name) {
+		if x.Observed.State == cluster.Running && x.Desired.State.Wanted() {
+			return x
+		}
+	}
+	l.t.Fatal("nothing runs")
+	return nil
+}
+
+// allocations returns what the steps that f takes allocate, all together and the largest.
+func (l *large) allocations(f func()) (all, most uint64) {
+	l.spent, l.most = 0, 0
+	f()
+	return l.spent, l.most
+}
+
+// TestStepsOfALargeJobCostWhatChanges holds that what one thing costs that happens to a job does not follow how many slots the job has.
+func TestStepsOfALargeJobCostWhatChanges(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		edit  func(*cluster.JobSpec)
+		event func(*large)
+	}{
+		{
+			"a task of a batch job in turns completes",
+			func(s *cluster.JobSpec) { s.Type, s.Parallelism = cluster.TypeBatch, 20 },
+			func(l *large) { l.obey(l.says(l.running().ID, cluster.Complete)) },
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var cost [2]uint64
+			for i, slots := range []int{1_000, 10_000} {
+				l := newLarge(t, slots, c.edit)
+				c.event(l) // what is found out once
+				all, _ := l.allocations(func() {
+					for range 5 {
+						c.event(l)
+					}
+				})
+				cost[i] = all / 5
+			}
+			t.Logf("%d allocations with 1,000 slots, %d with 10,000", cost[0], cost[1])
+			if cost[1] > 2*cost[0] {
+				t.Errorf("%d allocations with 1,000 slots, and %d with 10,000: it looks at more than changes", cost[0], cost[1])
+			}
+		})
+	}
+}
