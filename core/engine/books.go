@@ -13,7 +13,7 @@ func (v view) Book(job string) *reconcile.Book { return v.e.books[job] }
 
 // keepBook keeps what a decision about a job says of its slots, after its changes were applied.
 func (e *Engine) keepBook(job string, r *reconcile.Result) {
-	if b := e.books[job].Next(r); b != nil && e.work.Job(job) != nil {
+	if b := e.books[job].Next(r); b != nil {
 		e.books[job] = b
 		return
 	}

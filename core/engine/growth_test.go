@@ -56,6 +56,18 @@ func (l *large) step(in ...Input) Output {
 	return out
 }
 
+// settle takes turns until nothing is left to be decided.
+func (l *large) settle(in ...Input) {
+	l.t.Helper()
+	for range 10_000 {
+		out := l.step(in...)
+		if in = nil; !out.More && (out.Wake == 0 || out.Wake > time.Second) {
+			return
+		}
+	}
+	l.t.Fatal("it never settles")
+}
+
 // obey takes turns until nothing is left to be done: what is placed runs at once, and what is told to stop has stopped.
 func (l *large) obey(in ...Input) {
 	l.t.Helper()
@@ -88,16 +100,19 @@ func (l *large) says(task cluster.TaskID, s cluster.ObservedState) Input {
 	return AgentReports{Node: x.Placement.Node, Session: 1, Tasks: []TaskReport{{Task: task, State: s, Healthy: s == cluster.Running}}}
 }
 
-// running returns the first task of the job that runs and is wanted.
-func (l *large) running() *cluster.Task {
+// running returns the first task of the job that runs and is wanted, or not.
+func (l *large) running(wanted bool) *cluster.Task {
 	for x := range l.View().TasksOf(l.job.Name) {
-		if x.Observed.State == cluster.Running && x.Desired.State.Wanted() {
+		if x.Observed.State == cluster.Running && x.Desired.State.Wanted() == wanted {
 			return x
 		}
 	}
 	l.t.Fatal("nothing runs")
 	return nil
 }
+
+// stops has one of the tasks stop that were told to.
+func (l *large) stops() { l.settle(l.says(l.running(false).ID, cluster.Stopped)) }
 
 // allocations returns what the steps that f takes allocate, all together and the largest.
 func (l *large) allocations(f func()) (all, most uint64) {
@@ -111,18 +126,39 @@ func TestStepsOfALargeJobCostWhatChanges(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		edit  func(*cluster.JobSpec)
+		begin func(*large)
 		event func(*large)
 	}{
 		{
 			"a task of a batch job in turns completes",
 			func(s *cluster.JobSpec) { s.Type, s.Parallelism = cluster.TypeBatch, 20 },
-			func(l *large) { l.obey(l.says(l.running().ID, cluster.Complete)) },
+			func(*large) {},
+			func(l *large) { l.obey(l.says(l.running(true).ID, cluster.Complete)) },
+		},
+		{
+			"a task of a job that was stopped stops",
+			func(*cluster.JobSpec) {},
+			func(l *large) { l.settle(command{op: StopJob{Job: "big"}}) },
+			(*large).stops,
+		},
+		{
+			"a task of a job that was removed stops",
+			func(*cluster.JobSpec) {},
+			func(l *large) { l.settle(command{op: RemoveJob{Job: "big"}}) },
+			(*large).stops,
+		},
+		{
+			"a task stops that is one too many",
+			func(*cluster.JobSpec) {},
+			func(l *large) { l.job.Count = 10; l.settle(command{op: RunJob{Spec: l.job}}) },
+			(*large).stops,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var cost [2]uint64
 			for i, slots := range []int{1_000, 10_000} {
 				l := newLarge(t, slots, c.edit)
+				c.begin(l)
 				c.event(l) // what is found out once
 				all, _ := l.allocations(func() {
 					for range 5 {

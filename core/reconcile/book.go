@@ -84,7 +84,8 @@ func (b *Book) Wake(key cluster.SlotKey) {
 	b.awake = append(b.awake, key)
 }
 
-// Next returns the book after a decision that was made with b, nil if it was made without; nil if nothing is to be kept. The decision's changes were applied.
+// Next returns the book after a decision that was made with b, nil if it was made without; nil if nothing is to be kept, as once nothing is left of a removed
+// job. The decision's changes were applied.
 func (b *Book) Next(r *Result) *Book {
 	if r.whole {
 		b = nil
@@ -108,6 +109,9 @@ func (b *Book) Next(r *Result) *Book {
 	}
 	for len(b.queue) > 0 && !b.waits(b.queue[0]) {
 		b.queue = b.queue[1:]
+	}
+	if len(b.slots) == 0 {
+		return nil
 	}
 	return b
 }

@@ -102,6 +102,9 @@ func (s *scene) lookOfSlots() map[cluster.SlotKey]string {
 	for _, w := range s.answer.Slots {
 		look(w.Key)
 	}
+	for t := range s.TasksOf(jobName) {
+		look(t.Slot)
+	}
 	return out
 }
 
@@ -135,8 +138,9 @@ func TestAwakeIsEnough(t *testing.T) {
 			s.answer.Known, s.answer.Stall = true, nil
 		}
 		s.run()
+		first := s.job().Control.Spec
 		for range rapid.IntRange(1, 40).Draw(r, "events") {
-			s.happens(r, answered)
+			s.happens(r, answered, first)
 			s.decide()
 			if rapid.IntRange(0, 3).Draw(r, "settles") == 0 {
 				s.run()
@@ -145,10 +149,17 @@ func TestAwakeIsEnough(t *testing.T) {
 	})
 }
 
-// happens changes one thing that decisions depend on.
-func (s *scene) happens(r *rapid.T, answered bool) {
+// happens changes one thing that decisions depend on. A job that was removed is made again as it was at first.
+func (s *scene) happens(r *rapid.T, answered bool, first cluster.JobSpec) {
+	if s.job() == nil && rapid.Bool().Draw(r, "again") {
+		s.again(func(spec *cluster.JobSpec) { *spec = first })
+	}
 	n := s.node(rapid.IntRange(1, 5).Draw(r, "node"))
-	switch rapid.IntRange(0, 9).Draw(r, "event") {
+	event := rapid.IntRange(0, 11).Draw(r, "event")
+	if s.job() == nil && slices.Contains([]int{3, 4, 10, 11}, event) {
+		return // there is nothing of which that could be asked
+	}
+	switch event {
 	case 0:
 		*n = *copyOf(n)
 		n.Status.State = rapid.SampledFrom([]cluster.NodeState{cluster.NodeReady, cluster.NodeSilent, cluster.NodeDown}).Draw(r, "state")
@@ -179,5 +190,9 @@ func (s *scene) happens(r *rapid.T, answered bool) {
 		s.pass(time.Duration(rapid.IntRange(1, 100).Draw(r, "seconds")) * time.Second)
 	case 9:
 		s.act()
+	case 10:
+		s.control(func(c *cluster.JobControl) { c.Stopped, c.StopGrace = !c.Stopped, -1 })
+	case 11:
+		s.remove()
 	}
 }

@@ -188,24 +188,25 @@ func (d *decision) end(s *slot) {
 	if d.job.Control.Stopped {
 		to, grace, reason = cluster.DesiredShutdown, d.job.Control.StopGrace, "the job was stopped"
 	}
-	if len(d.Changes) >= 2*maxChanges {
-		d.wakeIn(1) // the next turn goes on
-		s.keep, s.next, s.up = nil, nil, false
-		return
-	}
-	alive := false
+	full := len(d.Changes) >= 2*maxChanges
+	alive, dropped := false, true
 	for _, t := range s.tasks {
-		if t.dead && to == cluster.DesiredRemove {
-			d.add(cluster.RemoveTask{Task: t.ID})
-			continue
-		}
-		if !t.dead {
+		switch {
+		case !t.dead:
 			d.tell(t, to, reason, grace)
+			alive = alive || !t.dead
+		case to == cluster.DesiredRemove && full:
+			dropped = false
+		case to == cluster.DesiredRemove:
+			d.add(cluster.RemoveTask{Task: t.ID})
 		}
-		alive = alive || !t.dead
 	}
 	s.keep, s.next, s.up = nil, nil, false
-	if !alive && to == cluster.DesiredRemove && s.was != nil {
+	over := !alive && to == cluster.DesiredRemove && s.was != nil
+	switch {
+	case full && (over || !dropped):
+		d.wakeIn(1) // the next turn goes on
+	case over:
 		d.add(cluster.RemoveSlot{Job: s.Job, Key: s.Key})
 		s.was, s.Slot = nil, nil
 	}
@@ -286,24 +287,56 @@ func (d *decision) cutHistory(s *slot) {
 	}
 }
 
-// leftovers ends what is left of a removed job.
+// leftovers ends what is left of a removed job, slot by slot.
 func leftovers(v View, name string, now cluster.Time) Result {
-	var r Result
-	for _, s := range v.Slots(name) {
-		if len(r.Changes) >= maxChanges {
-			r.wakeIn(1)
-			break
+	r := Result{whole: v.Book(name) == nil}
+	for _, key := range leftKeys(v, name) {
+		if r.Wake > 0 {
+			r.entries = append(r.entries, Entry{Key: key, Rest: restAwake})
+			continue
 		}
-		r.add(cluster.RemoveSlot{Job: name, Key: s.Key})
-	}
-	for t := range v.TasksOf(name) {
-		if len(r.Changes) >= maxChanges {
-			r.wakeIn(1)
-			break
+		at := len(r.Changes)
+		note := r.endLeft(v, name, key, now)
+		if len(r.Changes) > at {
+			note = restAwake
 		}
-		r.endLeftover(v, t, now)
+		if at >= maxChanges && note == restAwake {
+			r.Changes = r.Changes[:at]
+			r.wakeIn(1) // the next turn goes on
+		}
+		r.entries = append(r.entries, Entry{Key: key, Rest: note})
 	}
 	return r
+}
+
+// leftKeys returns the keys of a removed job's slots of which something may be left to be done.
+func leftKeys(v View, name string) []cluster.SlotKey {
+	var keys []cluster.SlotKey
+	if b := v.Book(name); b != nil {
+		keys = slices.Clone(b.awake)
+	} else {
+		for _, s := range v.Slots(name) {
+			keys = append(keys, s.Key)
+		}
+		for t := range v.TasksOf(name) {
+			keys = append(keys, t.Slot)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// endLeft ends what is left of a removed job's slot, and returns what is to be noted of that if nothing changes.
+func (r *Result) endLeft(v View, name string, key cluster.SlotKey, now cluster.Time) Rest {
+	if v.Slot(name, key) != nil {
+		r.add(cluster.RemoveSlot{Job: name, Key: key})
+	}
+	note := restGone
+	for _, t := range v.SlotTasks(name, key) {
+		r.endLeftover(v, t, now)
+		note = 0
+	}
+	return note
 }
 
 // endFormer ends what is left of a removed job of this job's name.

@@ -10,7 +10,7 @@ import (
 
 // restful reports whether slots of the job may be left at rest by what is asked of the job itself.
 func (d *decision) restful() bool {
-	return !d.job.Control.Stopped && !d.job.Rebalancing() && d.balance == d.job.Rebalance
+	return !d.job.Rebalancing() && d.balance == d.job.Rebalance
 }
 
 // sameCourse reports whether an update goes on as it went.
@@ -145,7 +145,10 @@ func (d *decision) keep(u cluster.Update) {
 func (d *decision) rests(s *slot) bool {
 	alive := func(t *task) bool { return !t.dead }
 	forgets := s.queued && len(s.Restarts) > 0 && d.spec.Restart.Window > 0 // as time goes by
-	return s.status != unwanted && !s.unnamed && !forgets && s.next == nil && s.Claim == "" && s.Leaves == "" && s.MovedBy != cluster.MovedByMonitor &&
+	if s.status == unwanted {
+		return !s.unnamed && s.Claim == "" && s.Leaves == ""
+	}
+	return !s.unnamed && !forgets && s.next == nil && s.Claim == "" && s.Leaves == "" && s.MovedBy != cluster.MovedByMonitor &&
 		(s.status != excluded || !slices.ContainsFunc(s.tasks, alive)) &&
 		!slices.ContainsFunc(s.tasks, func(t *task) bool { return alive(t) && t.node != nil && t.node.Spec.Availability == cluster.Drain })
 }
@@ -158,7 +161,7 @@ func (d *decision) restOf(s *slot, u cluster.Update) Rest {
 			out |= r
 		}
 	}
-	stale, is := d.stale(s), s.status == wanted
+	stale, is := s.status != unwanted && d.stale(s), s.status == wanted
 	left := is && !s.Done && (s.holdsPlace() || stale)
 	set(restWanted, is)
 	set(restCounts, s.counts())
@@ -170,7 +173,7 @@ func (d *decision) restOf(s *slot, u cluster.Update) Rest {
 	set(restWaits, is && !s.Done && !left && !s.up)
 	set(restHeldBack, s.status == held && !s.Done && stale)
 	set(restMovable, is && s.up && stale)
-	set(restTask, s.Ends && !s.Done && s.hasTask())
+	set(restTask, s.status != unwanted && s.Ends && !s.Done && s.hasTask())
 	set(restQueued, s.queued)
 	return out
 }

@@ -49,6 +49,7 @@ func (d *decision) gather() bool {
 func (d *decision) awake() (all []*cluster.Slot, keys []cluster.SlotKey) {
 	keys = append([]cluster.SlotKey{}, d.book.awake...)
 	slices.SortFunc(keys, d.compareKeys)
+	keys = slices.Compact(keys)
 	for _, key := range keys {
 		if s := d.View.Slot(d.job.Name, key); s != nil {
 			all = append(all, s)
@@ -260,8 +261,11 @@ func (d *decision) scaleUp(n int) {
 		key := cluster.SlotKey(strconv.Itoa(i))
 		s := have[key]
 		switch {
-		case s == nil && d.atRest(key):
+		case s == nil && d.atRest(key) && d.book.slots[key]&restWanted != 0:
 			continue
+		case s == nil && d.atRest(key):
+			s = d.rouse(key)
+			s.Unwanted, s.status, d.cur = false, wanted, nil
 		case s == nil && made > maxChanges+d.spec.Parallelism: // all that have a turn before those that are left are there
 			d.unmade, n = n, 1
 			d.wakeIn(1)
