@@ -34,14 +34,14 @@ func allStalls(s *engine.State) []waiting {
 		jobs[cluster.Subject{Kind: cluster.SubjectGroup, ID: key}.Job()] = true
 	}
 	for job := range jobs {
-		for t := range s.TasksOf(job) {
+		for t := range s.UnsettledOf(job) {
 			if t.Placed() || !t.Desired.State.Wanted() || !groups[engine.GroupKey(t)] {
 				continue
 			}
 			out = append(out, groupStalls(s, t)...)
 		}
 	}
-	for t := range s.Tasks() {
+	for t := range s.Unsettled() {
 		if stall := cluster.Overdue(t, s.Node(t.Placement.Node), s.Now); stall != nil {
 			out = append(out, waiting{stall: *stall})
 		}

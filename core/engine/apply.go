@@ -280,6 +280,7 @@ func (e *Engine) applyTask(c cluster.Change) {
 		return
 	}
 	e.work.tasks.Set(t.ID, &t)
+	e.work.unsettled.change(old, &t)
 	e.touch(recordTask, string(t.ID))
 	e.taskChanged(old, &t)
 }
@@ -290,6 +291,7 @@ func (e *Engine) dropTask(id cluster.TaskID) {
 		panic("apply: no task " + string(id))
 	}
 	e.work.tasks.Delete(id)
+	e.work.unsettled.change(t, nil)
 	e.work.onNode.Delete(string(t.Placement.Node) + "\x00" + string(id))
 	e.touch(recordTask, string(id))
 	e.taskChanged(t, nil)
@@ -366,32 +368,6 @@ func (e *Engine) holdSlot(old, s *cluster.Slot) {
 		case e.waits(t):
 			e.joinGroup(t)
 		}
-	}
-}
-
-// keepClaim keeps the index of slots for which room is kept. What others are told of a node changes with it.
-func (e *Engine) keepClaim(s *cluster.Slot) {
-	id := s.ID()
-	before := cluster.NodeID("")
-	if old := e.claims[id]; old != nil {
-		before = old.Claim
-	}
-	if before == s.Claim {
-		if s.Claim != "" {
-			e.claims[id] = s
-		}
-		return
-	}
-	if j := e.work.Job(s.Job); j != nil {
-		e.poolsChanged(j.Control.Spec.Task.Addresses)
-	}
-	for _, node := range [...]cluster.NodeID{before, s.Claim} {
-		if i, ok := e.index[node]; ok {
-			e.changedNodes[i] = true
-		}
-	}
-	if e.claims[id] = s; s.Claim == "" {
-		delete(e.claims, id)
 	}
 }
 

@@ -40,3 +40,29 @@ func (e *Engine) claimsChanged() {
 		}
 	}
 }
+
+// keepClaim keeps the index of slots for which room is kept. What others are told of a node changes with it.
+func (e *Engine) keepClaim(s *cluster.Slot) {
+	id := s.ID()
+	before := cluster.NodeID("")
+	if old := e.claims[id]; old != nil {
+		before = old.Claim
+	}
+	if before == s.Claim {
+		if s.Claim != "" {
+			e.claims[id] = s
+		}
+		return
+	}
+	if j := e.work.Job(s.Job); j != nil {
+		e.poolsChanged(j.Control.Spec.Task.Addresses)
+	}
+	for _, node := range [...]cluster.NodeID{before, s.Claim} {
+		if i, ok := e.index[node]; ok {
+			e.changedNodes[i] = true
+		}
+	}
+	if e.claims[id] = s; s.Claim == "" {
+		delete(e.claims, id)
+	}
+}

@@ -58,7 +58,8 @@ func (s *State) Restore(v any) error {
 		s.slots.Set(id, v)
 	case *cluster.Task:
 		s.words.task(v)
-		s.tasks.Set(v.ID, v)
+		old, _ := s.tasks.Set(v.ID, v)
+		s.unsettled.change(old, v)
 		if v.Placed() {
 			s.onNode.Set(string(v.Placement.Node)+"\x00"+string(v.ID), struct{}{})
 		}

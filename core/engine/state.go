@@ -29,6 +29,8 @@ type State struct {
 	onNode *btree.Map[string, struct{}] // NODE NUL TASK, of placed tasks
 	stalls *btree.Map[string, *cluster.Stall]
 
+	unsettled unsettled
+
 	words words // while it is loaded
 }
 
@@ -43,6 +45,7 @@ func NewState(clusterID string) *State {
 		tasks:     new(btree.Map[cluster.TaskID, *cluster.Task]),
 		onNode:    new(btree.Map[string, struct{}]),
 		stalls:    new(btree.Map[string, *cluster.Stall]),
+		unsettled: newUnsettled(),
 	}
 }
 
@@ -51,6 +54,7 @@ func (s *State) fork() *State {
 	c := *s
 	c.nodes, c.names, c.jobs, c.slots = s.nodes.Copy(), s.names.Copy(), s.jobs.Copy(), s.slots.Copy()
 	c.tasks, c.onNode, c.stalls = s.tasks.Copy(), s.onNode.Copy(), s.stalls.Copy()
+	c.unsettled = s.unsettled.fork()
 	return &c
 }
 
@@ -163,20 +167,6 @@ func (s *State) TasksOn(node cluster.NodeID) iter.Seq[*cluster.Task] {
 // Counts returns how many nodes, jobs, tasks and stalls there are.
 func (s *State) Counts() (nodes, jobs, tasks, stalls int) {
 	return s.nodes.Len(), s.jobs.Len(), s.tasks.Len(), s.stalls.Len()
-}
-
-// Phases returns how many tasks are in each phase.
-func (s *State) Phases() map[cluster.Phase]int {
-	out := map[cluster.Phase]int{}
-	for t := range s.Tasks() {
-		n := s.Node(t.Placement.Node)
-		phase := cluster.PhaseOf(t, n, true)
-		if phase == cluster.PhaseStalled && len(s.TaskStalls(t)) == 0 {
-			phase = cluster.PhaseOf(t, n, false)
-		}
-		out[phase]++
-	}
-	return out
 }
 
 // Stalls yields all stalls in the order of their keys.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/setpointd/setpoint/core/engine"
@@ -62,8 +63,35 @@ func (w *World) checkRoom(a *Agent) {
 	}
 }
 
+// checkIndexes checks what a state keeps about its tasks against the tasks.
+func (w *World) checkIndexes(st *engine.State) {
+	phases, kept := map[cluster.Phase]int{}, st.Phases()
+	open := map[cluster.TaskID]bool{}
+	for t := range st.Unsettled() {
+		open[t.ID] = true
+	}
+	among := 0
+	for t := range st.Tasks() {
+		n := st.Node(t.Placement.Node)
+		phases[cluster.PhaseOf(t, n, len(st.TaskStalls(t)) > 0)]++
+		if !t.Dead() && (!t.Desired.State.Wanted() || t.Observed.State != cluster.Running || !t.Observed.Healthy) {
+			if among++; !open[t.ID] {
+				w.failf("index: something is still to come of %s, which is left out", t.ID)
+			}
+		}
+	}
+	if among != len(open) {
+		w.failf("index: something is still to come of %d tasks, and %d are listed", among, len(open))
+	}
+	if !maps.Equal(phases, kept) {
+		w.failf("index: tasks are in the phases %v, and are counted as %v", phases, kept)
+	}
+	w.looked("indexes")
+}
+
 // checkTurn checks what a turn changed.
 func (w *World) checkTurn(t engine.Turn) {
+	w.checkIndexes(t.State)
 	for _, c := range t.Changes {
 		switch c := c.Change.(type) {
 		case cluster.SetPlacement:
