@@ -38,6 +38,12 @@ type Result struct {
 	Wake    time.Duration
 }
 
+// round is what is concluded now.
+type round struct {
+	Result
+	at map[cluster.NodeID]int // where among the changes a node's is
+}
+
 // silence is who was and is silent.
 type silence struct {
 	set     []*cluster.Node // with which a mass silence began that is under way; empty: none is
@@ -48,7 +54,7 @@ type silence struct {
 
 // Nodes concludes the state of every node. hearings are in the order of node ids.
 func Nodes(hearings iter.Seq[Hearing], limits Limits, now cluster.Time) Result {
-	var r Result
+	r := round{at: map[cluster.NodeID]int{}}
 	var s silence
 	var last cluster.Time // when a node's tasks were last replaced, or will be
 	for h := range hearings {
@@ -90,11 +96,11 @@ func Nodes(hearings iter.Seq[Hearing], limits Limits, now cluster.Time) Result {
 		}
 	}
 	r.judgeSilence(&s, limits, &last, now)
-	return r
+	return r.Result
 }
 
 // down sets a node down. Its tasks are replaced once it is its turn, if a limit is set to how fast nodes are replaced.
-func (r *Result) down(n *cluster.Node, limits Limits, last *cluster.Time, now cluster.Time) {
+func (r *round) down(n *cluster.Node, limits Limits, last *cluster.Time, now cluster.Time) {
 	at := now
 	if next := last.Add(limits.ReplaceEvery); limits.ReplaceEvery > 0 && !last.IsZero() && now.Before(next) {
 		at = next
@@ -129,7 +135,7 @@ func (h *Hearing) left(limits Limits, now cluster.Time) time.Duration {
 }
 
 // judgeSilence decides whether silent nodes whose grace is over are down, or too many at once for that.
-func (r *Result) judgeSilence(s *silence, limits Limits, last *cluster.Time, now cluster.Time) {
+func (r *round) judgeSilence(s *silence, limits Limits, last *cluster.Time, now cluster.Time) {
 	var fell []*cluster.Node
 	for _, h := range s.now {
 		if wasReady(h.Node, now) {
@@ -171,7 +177,7 @@ func (s *silence) mass(fell int, limits Limits) bool {
 	return fell >= limits.Few && 2*fell > s.present
 }
 
-func (r *Result) set(n *cluster.Node, st cluster.NodeState, now cluster.Time) {
+func (r *round) set(n *cluster.Node, st cluster.NodeState, now cluster.Time) {
 	if n.Status.State == st {
 		return
 	}
@@ -184,22 +190,22 @@ func (r *Result) set(n *cluster.Node, st cluster.NodeState, now cluster.Time) {
 }
 
 // edit changes a node's status, on top of what was changed already.
-func (r *Result) edit(n *cluster.Node, change func(*cluster.NodeStatus)) {
-	for i, c := range r.Changes {
-		if old, ok := c.(cluster.SetNodeStatus); ok && old.Node == n.ID {
-			change(&old.Status)
-			r.Changes[i] = old
-			return
-		}
+func (r *round) edit(n *cluster.Node, change func(*cluster.NodeStatus)) {
+	if i, ok := r.at[n.ID]; ok {
+		set := r.Changes[i].(cluster.SetNodeStatus)
+		change(&set.Status)
+		r.Changes[i] = set
+		return
 	}
 	status := n.Status
 	change(&status)
 	if status != n.Status {
+		r.at[n.ID] = len(r.Changes)
 		r.Changes = append(r.Changes, cluster.SetNodeStatus{Node: n.ID, Status: status})
 	}
 }
 
-func (r *Result) wake(d time.Duration) {
+func (r *round) wake(d time.Duration) {
 	if d > 0 && (r.Wake == 0 || d < r.Wake) {
 		r.Wake = d
 	}

@@ -346,3 +346,21 @@ func TestWhoIsBackBeforeItsTurnGivesItUp(t *testing.T) {
 		t.Errorf("changes %+v, want it ready and no turn", r.Changes)
 	}
 }
+
+// BenchmarkAllSilent concludes that every node has fallen silent at once, which is a change of each of them twice.
+func BenchmarkAllSilent(b *testing.B) {
+	for _, n := range []int{1_000, 10_000} {
+		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
+			var hearings []monitor.Hearing
+			for i := range n {
+				hearings = append(hearings, heard(i, cluster.NodeReady, 2*time.Second))
+			}
+			for b.Loop() {
+				if r := monitor.Nodes(slices.Values(hearings), limits, now); len(r.Changes) != n {
+					b.Fatalf("%d changes, want %d", len(r.Changes), n)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
+		})
+	}
+}
