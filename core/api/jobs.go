@@ -77,7 +77,7 @@ func (v *service) job(ctx context.Context, op engine.Op) (*connect.Response[apiv
 	if newest := state.Job(job.Name); newest != nil {
 		job = newest
 	}
-	return connect.NewResponse(&apiv1.JobResponse{Job: jobView(state, job, slotStallsOf(state), false), Changed: r.Changed}), nil
+	return connect.NewResponse(&apiv1.JobResponse{Job: jobView(state, job, slotStallsOf(state, job.Name), false), Changed: r.Changed}), nil
 }
 
 // GetJob returns one job.
@@ -87,7 +87,7 @@ func (v *service) GetJob(_ context.Context, req *connect.Request[apiv1.GetJobReq
 	if j == nil {
 		return nil, notFound("job", req.Msg.GetJob(), listJobs)
 	}
-	return connect.NewResponse(&apiv1.GetJobResponse{Job: jobView(state, j, slotStallsOf(state), true)}), nil
+	return connect.NewResponse(&apiv1.GetJobResponse{Job: jobView(state, j, slotStallsOf(state, j.Name), true)}), nil
 }
 
 // ListJobs returns a page of jobs.
@@ -103,7 +103,7 @@ func (v *service) ListJobs(_ context.Context, req *connect.Request[apiv1.ListJob
 	}
 	jobs, next := cut(p, rows)
 	out := &apiv1.ListJobsResponse{NextPageToken: next, Revision: uint64(state.Revision)}
-	stalls := slotStallsOf(state)
+	stalls := slotStallsOf(state, "")
 	for _, j := range jobs {
 		out.Jobs = append(out.Jobs, jobView(state, j, stalls, false))
 	}

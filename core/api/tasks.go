@@ -28,29 +28,20 @@ func (v *service) ListTasks(ctx context.Context, req *connect.Request[apiv1.List
 		return nil, err
 	}
 	state := v.view()
-	tasks := state.Tasks()
-	if m.GetJob() != "" {
-		tasks = state.TasksOf(m.GetJob())
-	}
 	var node cluster.NodeID
 	if m.GetNode() != "" {
 		n := state.NodeNamed(m.GetNode())
 		if n == nil {
 			return nil, notFound("node", m.GetNode(), listNodes)
 		}
-		if node = n.ID; m.GetJob() == "" {
-			tasks = state.TasksOn(node)
-		}
+		node = n.ID
 	}
 	var rows []row[*cluster.Task]
-	for t := range tasks { // in the order of their ids
+	for t := range state.TasksAfter(m.GetJob(), node, cluster.TaskID(p.after)) { // in the order of their ids
 		if len(rows) > p.size {
 			break
 		}
-		if p.passed(string(t.ID)) {
-			continue
-		}
-		if (m.GetAll() || !t.Dead()) && (node == "" || t.Placement.Node == node) {
+		if m.GetAll() || !t.Dead() {
 			rows = append(rows, row[*cluster.Task]{string(t.ID), t})
 		}
 	}

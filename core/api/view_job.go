@@ -104,12 +104,11 @@ func heldBy(slot *cluster.Slot, stalls []*apiv1.Stall) string {
 // slotStalls are the stalls of slots, by slot; also of slots that there will be.
 type slotStalls map[string][]*apiv1.Stall
 
-func slotStallsOf(s *engine.State) slotStalls {
+// slotStallsOf returns those of one job, "": of all jobs.
+func slotStallsOf(s *engine.State, job string) slotStalls {
 	out := make(slotStalls)
-	for stall := range s.Stalls() {
-		if stall.Subject.Kind == cluster.SubjectSlot {
-			out[stall.Subject.ID] = append(out[stall.Subject.ID], stallView(s, stall))
-		}
+	for _, stall := range s.SlotStalls(job) {
+		out[stall.Subject.ID] = append(out[stall.Subject.ID], stallView(s, stall))
 	}
 	return out
 }

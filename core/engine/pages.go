@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
+)
+
+// TasksAfter yields the tasks of a job ("": of any) that were placed on a node ("": on any or none) in the order of their ids, from the first that comes after
+// a given one on ("": from the first). So a list that is asked for page by page costs each page what it shows.
+func (s *State) TasksAfter(job string, node cluster.NodeID, after cluster.TaskID) iter.Seq[*cluster.Task] {
+	prefix := ""
+	if job != "" {
+		prefix = job + "/"
+	}
+	if node == "" {
+		return s.tasksAfter(prefix, after)
+	}
+	return func(yield func(*cluster.Task) bool) {
+		on := string(node) + "\x00"
+		s.onNode.Ascend(on+max(prefix, string(after)), func(key string, _ struct{}) bool {
+			if key == on+string(after) {
+				return true
+			}
+			return strings.HasPrefix(key, on+prefix) && yield(s.Task(cluster.TaskID(key[len(on):])))
+		})
+	}
+}
+
+func (s *State) tasksAfter(prefix string, after cluster.TaskID) iter.Seq[*cluster.Task] {
+	return func(yield func(*cluster.Task) bool) {
+		s.tasks.Ascend(max(cluster.TaskID(prefix), after), func(id cluster.TaskID, t *cluster.Task) bool {
+			if id == after {
+				return true
+			}
+			return strings.HasPrefix(string(id), prefix) && yield(t)
+		})
+	}
+}
+
+// SlotStalls returns the stalls of a job's slots in the order of their keys; those of all jobs' slots if job is "".
+func (s *State) SlotStalls(job string) []*cluster.Stall {
+	if job != "" {
+		job += "/"
+	}
+	return s.stallsWithPrefix(cluster.Subject{Kind: cluster.SubjectSlot, ID: job}.String())
+}
