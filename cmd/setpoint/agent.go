@@ -17,6 +17,7 @@ import (
 
 	"github.com/setpointd/setpoint/agent"
 	"github.com/setpointd/setpoint/agent/driver"
+	"github.com/setpointd/setpoint/agent/driver/docker"
 	"github.com/setpointd/setpoint/agent/driver/process"
 	"github.com/setpointd/setpoint/agent/driver/sim"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/daemon"
@@ -38,6 +39,7 @@ type agentFlags struct {
 	attribute []string
 	scripts   string
 	drivers   []string
+	docker    string
 	cpu       float64
 	memory    string
 	units     map[string]int64
@@ -70,7 +72,8 @@ said at the last start. When an agent ends its tasks run on, and the next one fi
 	flags.StringArrayVar(&f.labels, "label", nil, "a label `KEY=VALUE` that the node joins with; may be repeated")
 	flags.StringArrayVar(&f.attribute, "attribute", nil, "an attribute `KEY=VALUE` of the node, before what is found; may be repeated")
 	flags.StringVar(&f.scripts, "attributes-dir", "", "a `directory` of executables that print further attributes, KEY=VALUE a line")
-	flags.StringSliceVar(&f.drivers, "driver", nil, "what the node can run: process, sim (default: process)")
+	flags.StringSliceVar(&f.drivers, "driver", nil, "what the node can run: process, docker, sim (default: process)")
+	flags.StringVar(&f.docker, "docker-host", "", "the `address` of the Docker engine for the driver docker (default: "+config.DockerHost+")")
 	flags.Float64Var(&f.cpu, "cpu", 0, "cores that the node has to give (default: all)")
 	flags.StringVar(&f.memory, "memory", "", "memory that the node has to give, such as 8GiB (default: all)")
 	flags.StringToInt64Var(&f.units, "unit", nil, "countable units `NAME=COUNT` that the node has to give; may be repeated")
@@ -144,6 +147,12 @@ func (f *agentFlags) apply(cfg *config.Agent) error {
 	}
 	if len(f.drivers) > 0 {
 		cfg.Drivers = f.drivers
+	}
+	if f.docker != "" {
+		if err := config.ValidateDockerHost(f.docker); err != nil {
+			return refuse(err.Error()+".", "bad --docker-host")
+		}
+		cfg.Docker.Host = f.docker
 	}
 	return f.capacity(&cfg.Capacity)
 }
@@ -236,6 +245,7 @@ type agentSettings struct {
 	Capacity cluster.Resources `json:"capacity"`
 	TaskLogs config.TaskLogs   `json:"task_logs"`
 	Process  processSettings   `json:"process,omitzero"`
+	Docker   config.Docker     `json:"docker,omitzero"`
 
 	Attributes    map[string]string `json:"attributes,omitempty"`
 	AttributesDir string            `json:"attributes_dir,omitempty"`
@@ -263,6 +273,9 @@ func remember(cfg *config.Agent) error {
 	cfg.Server, cfg.Drivers, cfg.Capacity, cfg.TaskLogs = said.Server, said.Drivers, said.Capacity, said.TaskLogs
 	cfg.Attributes, cfg.AttributesDir = said.Attributes, said.AttributesDir
 	cfg.Process = config.ProcessDriver{Enforce: cmp.Or(said.Process.Enforce, cfg.Process.Enforce), CgroupParent: said.Process.CgroupParent}
+	if said.Docker.Host != "" { // an earlier version did not write it
+		cfg.Docker = said.Docker
+	}
 	return nil
 }
 
@@ -280,7 +293,7 @@ func noteAgent(cfg *config.Agent) error {
 	}
 	text, err := json.MarshalIndent(agentSettings{
 		Server: cfg.Server, Drivers: cfg.Drivers, Capacity: cfg.Capacity, TaskLogs: cfg.TaskLogs, Attributes: cfg.Attributes, AttributesDir: cfg.AttributesDir,
-		Process: processSettings(cfg.Process),
+		Process: processSettings(cfg.Process), Docker: cfg.Docker,
 	}, "", "  ")
 	if err != nil {
 		return err
@@ -316,10 +329,12 @@ func newDrivers(cfg *config.Agent) ([]driver.Driver, error) {
 				Log:     process.LogLimits{MaxBytes: cfg.TaskLogs.FileSize, MaxFiles: cfg.TaskLogs.Files},
 				Enforce: process.Enforce(cfg.Process.Enforce), CgroupParent: cfg.Process.CgroupParent,
 			})
+		case cluster.DriverDocker:
+			d, err = docker.New(dockerOptions(cfg))
 		case cluster.DriverSim:
 			d, err = sim.New(sim.Options{Dir: filepath.Join(cfg.DataDir, name)})
 		default:
-			return nil, refuse("It is process or sim.", "this agent has no driver %q", name)
+			return nil, refuse("It is process, docker or sim.", "this agent has no driver %q", name)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("prepare driver %s: %w", name, err)
@@ -327,4 +342,17 @@ func newDrivers(cfg *config.Agent) ([]driver.Driver, error) {
 		out = append(out, d)
 	}
 	return out, nil
+}
+
+func dockerOptions(cfg *config.Agent) docker.Options {
+	out := docker.Options{
+		Dir: filepath.Join(cfg.DataDir, docker.Name), Host: cfg.Docker.Host, TLS: docker.TLS(cfg.Docker.TLS),
+		Required:   cfg.Docker.Enforce == config.EnforceRequired,
+		Log:        docker.LogLimits{MaxBytes: cfg.TaskLogs.FileSize, MaxFiles: cfg.TaskLogs.Files},
+		Registries: make(map[string]docker.Credential),
+	}
+	for _, r := range cfg.Docker.Registries {
+		out.Registries[r.Host] = docker.Credential{Username: r.Username, PasswordFile: r.PasswordFile}
+	}
+	return out
 }

@@ -19,7 +19,7 @@ func TestAgentFlags(t *testing.T) {
 	a := &app{errOut: new(strings.Builder), env: func(string) string { return "" }, dataDir: dir}
 	cfg, err := a.agentConfig(&agentFlags{
 		join: "SPJT-1-a-b@server:7480", name: "n4", labels: []string{"disk=ssd", "note=a=b"}, attribute: []string{"rack=r1"}, scripts: "/etc/a.d", drivers: []string{"process", "sim"},
-		cpu: 2.5, memory: "1.5GiB", units: map[string]int64{"gpu": 2},
+		docker: "tcp://engine:2375", cpu: 2.5, memory: "1.5GiB", units: map[string]int64{"gpu": 2},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -27,6 +27,7 @@ func TestAgentFlags(t *testing.T) {
 	want := config.DefaultAgent()
 	want.DataDir, want.Server, want.Name, want.Drivers = dir, "server:7480", "n4", []string{"process", "sim"}
 	want.Labels = map[string]string{"disk": "ssd", "note": "a=b"}
+	want.Docker.Host = "tcp://engine:2375"
 	want.Attributes, want.AttributesDir = map[string]string{"rack": "r1"}, "/etc/a.d"
 	want.Capacity = cluster.Resources{MilliCPU: 2500, Memory: 3 << 29, Units: map[string]int64{"gpu": 2}}
 	if !reflect.DeepEqual(cfg, want) {
@@ -42,7 +43,7 @@ func TestAgentFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again.Server != "server:7480" || again.Capacity.MilliCPU != 4000 || again.Capacity.Memory != 3<<29 || !reflect.DeepEqual(again.Drivers, want.Drivers) ||
-		!reflect.DeepEqual(again.Attributes, want.Attributes) || again.AttributesDir != want.AttributesDir {
+		!reflect.DeepEqual(again.Attributes, want.Attributes) || again.AttributesDir != want.AttributesDir || again.Docker.Host != "tcp://engine:2375" {
 		t.Errorf("at a later start: %+v", again)
 	}
 	if r, err := devcluster.Read(dir); err != nil || r.PID != os.Getpid() || !r.Alive() {
@@ -74,6 +75,7 @@ func TestAgentFlagsThatAreWrong(t *testing.T) {
 		{[]string{join, "--memory", "much"}, exitRefused, []string{`bad --memory "much"`, "8GiB"}},
 		{[]string{join, "--unit", "cpu=1"}, exitRefused, []string{"bad --unit cpu=1"}},
 		{[]string{join, "--driver", "rocket"}, exitRefused, []string{`no driver "rocket"`}},
+		{[]string{join, "--docker-host", "engine"}, exitRefused, []string{"bad --docker-host", "tcp://127.0.0.1:2376"}},
 		{[]string{join, "--data-dir", server}, exitRefused, []string{"is a server's data directory", "agents/n4"}},
 		{[]string{"--data-dir", damaged}, exitError, []string{"read what was said at the last start", settingsFile}},
 		{[]string{join, "--config", "/does/not/exist"}, exitRefused, []string{"/does/not/exist"}},

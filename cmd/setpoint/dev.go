@@ -31,7 +31,7 @@ const (
 func (a *app) devCommand() *cobra.Command {
 	var files []string
 	var nodes int
-	var listen, level string
+	var listen, level, engine string
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Run a whole cluster on this machine: a server and some agents", Args: takes(0, 0),
 		Long: `Runs a whole cluster on this machine: this process is the server, and each node's agent is a process of its own. One line is printed when all of it is
@@ -40,11 +40,17 @@ ready, and one for each plugin that does not serve by then; the log is in the da
 Agents and tasks outlive a server that is killed, and another ` + "`setpoint dev`" + ` on the same data directory takes them up again; agents that do not run are
 started. SIGTERM, or Ctrl-C, ends the agents and their tasks too.
 
-The nodes are called n1, n2 and so on, have 4 cores and 8 GiB to give each, and the labels zone (a and b in turn) and disk=hdd. More join with
+The nodes are called n1, n2 and so on, have 4 cores and 8 GiB to give each, and the labels zone (a and b in turn) and disk=hdd. They run processes, and with
+--docker-host also containers of the engine there, which they share. More join with
 ` + "`setpoint agent --join $(setpoint token create)@HOST:PORT --name n4 --data-dir DIR/agents/n4`.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if nodes < 0 || nodes > 100 {
 				return refuse("It is a number from 0 to 100.", "bad --nodes %d", nodes)
+			}
+			if engine != "" {
+				if err := config.ValidateDockerHost(engine); err != nil {
+					return refuse(err.Error()+".", "bad --docker-host")
+				}
 			}
 			if err := checkListen(listen); err != nil {
 				return err
@@ -71,18 +77,19 @@ The nodes are called n1, n2 and so on, have 4 cores and 8 GiB to give each, and 
 			if err != nil {
 				return err
 			}
-			return a.dev(cmd.Context(), cfg, read, nodes)
+			return a.dev(cmd.Context(), cfg, read, devNodes(nodes, engine))
 		},
 	}
 	cmd.Flags().IntVar(&nodes, "nodes", 3, "how `many` nodes there are")
 	cmd.Flags().StringVar(&listen, "listen", "", "where to listen, `HOST:PORT` (default: what the configuration says, or 127.0.0.1:7480)")
 	cmd.Flags().StringVar(&level, "log-level", "", "trace, debug, info, warn or error, for the log in the data directory")
+	cmd.Flags().StringVar(&engine, "docker-host", "", "the `address` of a Docker engine, such as "+config.DockerHost+", for the driver docker (default: none)")
 	cmd.Flags().StringArrayVar(&files, "config", nil, "a configuration `file` or a directory of them; may be repeated")
 	return cmd
 }
 
 // dev runs a server and its agents until the context ends; then it stops the server, and after it agents and tasks, so that no server replaces what ends.
-func (a *app) dev(ctx context.Context, cfg *config.Config, read func() (*config.Config, error), nodes int) error {
+func (a *app) dev(ctx context.Context, cfg *config.Config, read func() (*config.Config, error), nodes []devcluster.Node) error {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return err
 	}
@@ -91,7 +98,7 @@ func (a *app) dev(ctx context.Context, cfg *config.Config, read func() (*config.
 		return err
 	}
 	defer log.Close()
-	d := &devRun{nodes: devNodes(nodes)}
+	d := &devRun{nodes: nodes}
 	hangUps, stop := hangUps()
 	defer stop()
 	s, err := daemon.Open(ctx, daemon.Options{
@@ -132,14 +139,19 @@ type devRun struct {
 	agents atomic.Pointer[devcluster.Cluster] // nil until they were started
 }
 
-// devNodes returns the nodes of a dev cluster.
-func devNodes(count int) []devcluster.Node {
+// devNodes returns the nodes of a dev cluster. An engine's address gives them the driver docker.
+func devNodes(count int, engine string) []devcluster.Node {
+	drivers := []string{cluster.DriverProcess, cluster.DriverSim}
+	var more []string
+	if engine != "" {
+		drivers, more = append(drivers, cluster.DriverDocker), []string{"--docker-host", engine}
+	}
 	var out []devcluster.Node
 	for i := range count {
 		zone := string(rune('a' + i%2))
-		out = append(out, devcluster.Node{Name: fmt.Sprintf("n%d", i+1), Args: []string{
-			"--cpu", "4", "--memory", "8GiB", "--driver", cluster.DriverProcess + "," + cluster.DriverSim, "--label", "zone=" + zone, "--label", "disk=hdd",
-		}})
+		out = append(out, devcluster.Node{Name: fmt.Sprintf("n%d", i+1), Args: slices.Concat([]string{
+			"--cpu", "4", "--memory", "8GiB", "--driver", strings.Join(drivers, ","), "--label", "zone=" + zone, "--label", "disk=hdd",
+		}, more)})
 	}
 	return out
 }

@@ -211,7 +211,8 @@ func (r *reader) checkAgent(a *Agent) {
 	}
 	r.atLeast("agent.task_logs.file_size", a.TaskLogs.FileSize, 64<<10)
 	r.atLeast("agent.task_logs.files", int64(a.TaskLogs.Files), 2)
-	r.oneOf("agent.process.enforce", string(a.Process.Enforce), string(EnforceBestEffort), string(EnforceRequired))
+	r.checkProcess(a.Process)
+	r.checkDocker(a.Docker)
 }
 
 func (r *reader) labels(at string, labels map[string]string) {

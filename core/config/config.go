@@ -142,6 +142,7 @@ type Agent struct {
 	Capacity      cluster.Resources // instead of what the agent finds: cpu and memory if not 0, and named units
 	TaskLogs      TaskLogs
 	Process       ProcessDriver
+	Docker        Docker
 }
 
 // TaskLogs bounds the output that is kept of one task's stream where its job says nothing.

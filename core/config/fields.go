@@ -122,6 +122,7 @@ func DefaultAgent() *Agent {
 	return &Agent{
 		Name: hostname(), DataDir: "/var/lib/setpoint-agent", Drivers: []string{"process"}, TaskLogs: TaskLogs{FileSize: 10 << 20, Files: 4},
 		Process: ProcessDriver{Enforce: EnforceBestEffort},
+		Docker:  Docker{Host: DockerHost, Enforce: EnforceBestEffort},
 	}
 }
 
@@ -150,10 +151,7 @@ func (r *reader) agent(b hcltext.Block) {
 				"file_size": hcltext.Set(hcltext.Bytes, &a.TaskLogs.FileSize),
 				"files":     hcltext.Set(hcltext.Int, &a.TaskLogs.Files),
 			}),
-			"process": r.section(attributes{
-				"enforce":       hcltext.Set(word, &a.Process.Enforce),
-				"cgroup_parent": hcltext.Set(hcltext.String, &a.Process.CgroupParent),
-			}),
+			"driver": {Label: "name", Repeated: true, Read: r.driver},
 		},
 	})
 }

@@ -99,7 +99,10 @@ func TestEveryFieldHasAWord(t *testing.T) {
 	plugin := c.Plugin("other")
 	for _, pair := range []struct{ got, unsaid any }{
 		{*c, *Default()},
-		{*c.Agent, Agent{Drivers: []string{"process"}, DataDir: "/var/lib/setpoint-agent", Name: hostname(), TaskLogs: TaskLogs{10 << 20, 4}, Process: ProcessDriver{Enforce: EnforceBestEffort}}},
+		{*c.Agent, Agent{
+			Drivers: []string{"process"}, DataDir: "/var/lib/setpoint-agent", Name: hostname(), TaskLogs: TaskLogs{10 << 20, 4},
+			Process: ProcessDriver{Enforce: EnforceBestEffort}, Docker: Docker{Host: DockerHost, Enforce: EnforceBestEffort},
+		}},
 		{*plugin, Plugin{Timeout: 5 * time.Second, HandshakeTimeout: 5 * time.Second, OnFailure: FailureStall, Builtin: true, Disabled: true, Sandbox: Sandbox{Level: SandboxAuto}}},
 	} {
 		requireDifferent(t, reflect.TypeOf(pair.got).Name(), reflect.ValueOf(pair.got), reflect.ValueOf(pair.unsaid))

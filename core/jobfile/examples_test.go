@@ -54,3 +54,20 @@ func TestExamples(t *testing.T) {
 		}
 	}
 }
+
+func TestDockerExample(t *testing.T) {
+	const name = "nginx.hcl"
+	src, err := os.ReadFile(filepath.Join("../../examples/docker", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := mustParse(t, name, src)
+	if len(jobs) != 1 || jobs[0].Spec.Name != "nginx" {
+		t.Fatalf("%s has other jobs than the one that it is named for", name)
+	}
+	s := jobs[0].Spec.Task
+	if s.Driver != cluster.DriverDocker || s.Config["image"] == "" || s.Config["ports"] != `{"http":80}` || s.Health.HTTP != "http://127.0.0.1:$SETPOINT_PORT_http/" {
+		t.Errorf("%s does not say what it is meant to show: %+v", name, s)
+	}
+	checkFormat(t, jobs[0].Spec)
+}

@@ -134,6 +134,9 @@ func drawSpec(rt *rapid.T) cluster.JobSpec {
 			Stop:      cluster.StopSpec{Signal: rapid.SampledFrom(cluster.StopSignals()).Draw(rt, "signal"), Grace: span.Draw(rt, "grace"), AfterDisconnect: span.Draw(rt, "after_disconnect")},
 		},
 	}
+	if s.Task.Driver == cluster.DriverDocker {
+		s.Task.Config["image"] = "a:1"
+	}
 	if s.Numbered() || s.Type == "per-rack" {
 		s.Count = rapid.IntRange(0, 5).Draw(rt, "count")
 	}

@@ -21,6 +21,9 @@ func StopSignals() []string {
 func (c *checker) task(t *TaskSpec) {
 	word(c, "task.driver", t.Driver, DriverProcess, DriverDocker, DriverSim)
 	c.command(t)
+	if t.Driver == DriverDocker && t.Config["image"] == "" {
+		c.add("task.config", "No image", "The %s driver runs an image: config = { image = \"NAME:TAG\" }.", DriverDocker)
+	}
 	if t.Dir != "" && !path.IsAbs(t.Dir) {
 		c.add("task.dir", "Not an absolute path", "%q depends on where the agent was started; begin it with a slash.", t.Dir)
 	}

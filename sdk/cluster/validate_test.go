@@ -122,6 +122,7 @@ func TestValidate(t *testing.T) {
 		},
 		{"history", func(s *JobSpec) { s.HistoryLimit = -1 }, `history_limit: Negative number|`},
 		{"driver", func(s *JobSpec) { s.Task.Driver = "procss" }, `task.driver: Unknown word|Did you mean "process"?`},
+		{"no image", func(s *JobSpec) { s.Task.Driver, s.Task.Config = DriverDocker, map[string]string{"pull": "never"} }, `task.config: No image|docker driver`},
 		{"no command", func(s *JobSpec) { s.Task.Command = nil }, `task.command: No command|process driver`},
 		{"empty program", func(s *JobSpec) { s.Task.Command = []string{""} }, `task.command[0]: The program has no name|`},
 		{"NUL", func(s *JobSpec) { s.Task.Command = []string{"a", "b\x00"} }, `task.command[1]: Text with a NUL character|`},

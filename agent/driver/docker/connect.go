@@ -159,7 +159,7 @@ func (m *mountSetting) mount() (mount.Mount, error) {
 		}
 		out.TmpfsOptions = &mount.TmpfsOptions{}
 		if m.Size != "" {
-			if err := readBytes(&out.TmpfsOptions.SizeBytes, m.Size); err != nil {
+			if err := readBytes(&out.TmpfsOptions.SizeBytes, m.Size, 1); err != nil {
 				return out, fmt.Errorf("size: %w", err)
 			}
 		}

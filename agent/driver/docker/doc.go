@@ -14,7 +14,7 @@
 //	DIR/owner       the mark
 //	DIR/stops/NAME  until when a task that was told to stop may take, so that an agent's restart extends nothing
 //
-// Settings of a task are described in docs/DOCKER.md, and read in settings.go.
+// Settings of a task are described in docs/DOCKER-DRIVER.md, and read in settings.go.
 //
 // Owner: the agent. The package imports the standard library, golang.org/x/sys, the engine's client and agent/driver only.
 package docker

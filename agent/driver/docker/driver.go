@@ -39,6 +39,8 @@ type Options struct {
 	Host string
 	// TLS is for engines at a tcp address: files with the authority, and with the certificate and key of this client. Empty: none is used.
 	TLS TLS
+	// Required has a task refused that the engine cannot hold to its limits; otherwise it runs, and that is said with its handle.
+	Required bool
 	// Log bounds the output that is kept of each task, both streams together; zero fields mean 10 MiB and 4 files.
 	Log LogLimits
 	// Registries are the credentials for pulling images, by the registry's HOST or HOST:PORT.

@@ -1,7 +1,7 @@
 package docker
 
 import (
-	"bufio"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -118,15 +118,18 @@ func enter(t *testing.T) {
 	}
 }
 
-// hello returns the line that the task says to who connects.
+// hello returns what the task says to who asks.
 func hello(address string) (string, error) {
 	conn, err := net.DialTimeout("tcp", address, 10*time.Second)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	return line, err
+	if _, err := io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n"); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return string(answer), err
 }
 
 func TestPorts(t *testing.T) {
@@ -151,7 +154,7 @@ func TestPorts(t *testing.T) {
 	t.Run("reached", func(t *testing.T) {
 		enter(t)
 		for _, port := range []string{"18081", "18082", "18083", "18084"} {
-			if line, err := hello("127.0.0.1:" + port); err != nil || line != "hello\n" {
+			if line, err := hello("127.0.0.1:" + port); err != nil || !strings.HasSuffix(line, "\nhello\n") {
 				t.Errorf("port %s says %q, %v", port, line, err)
 			}
 		}

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,8 @@ import (
 )
 
 const (
+	// leastLog is the smallest size of a file of output, in bytes.
+	leastLog = 64 << 10
 	// leastMemory is the smallest limit of memory that engines take.
 	leastMemory = 6 << 20
 	// sharesPerCore is the weight of a task that reserved a whole core.
@@ -37,7 +40,7 @@ func (d *Driver) plan(spec driver.Spec, s settings, engine *system.Info) (client
 		NetworkMode: container.NetworkMode(s.Network), PortBindings: bindings, RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		CapAdd: s.CapAdd, CapDrop: s.CapDrop, ReadonlyRootfs: s.ReadOnly, ShmSize: s.ShmSize, Resources: resources(spec.Resources, s, engine),
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{
-			"max-size": strconv.FormatInt(d.opts.Log.MaxBytes, 10), "max-file": strconv.Itoa(d.opts.Log.MaxFiles),
+			"max-size": strconv.FormatInt(cmp.Or(s.Log.MaxBytes, d.opts.Log.MaxBytes), 10), "max-file": strconv.Itoa(cmp.Or(s.Log.MaxFiles, d.opts.Log.MaxFiles)),
 		}},
 	}
 	if !s.NewPrivileges {
@@ -74,11 +77,11 @@ func (d *Driver) labels(spec driver.Spec) map[string]string {
 	return out
 }
 
-// resources are the container's limits: what was reserved, as far as the engine can hold the task to it, and what its settings say.
+// resources are the container's limits, as far as the engine can hold the task to them.
 func resources(r driver.Resources, s settings, engine *system.Info) container.Resources {
-	out := container.Resources{NanoCPUs: s.CPULimit * 1_000_000}
-	if r.MemoryBytes > 0 && engine.MemoryLimit {
-		out.Memory = max(r.MemoryBytes, leastMemory)
+	var out container.Resources
+	if memory := cmp.Or(s.Memory, r.MemoryBytes); memory > 0 && engine.MemoryLimit {
+		out.Memory = max(memory, leastMemory)
 		if engine.SwapLimit {
 			out.MemorySwap = out.Memory // of both together: it gets no swap
 		}
@@ -86,19 +89,27 @@ func resources(r driver.Resources, s settings, engine *system.Info) container.Re
 	if r.CPUMilli > 0 && engine.CPUShares {
 		out.CPUShares = max(r.CPUMilli*sharesPerCore/1000, leastShares)
 	}
-	if s.PidsLimit > 0 {
-		out.PidsLimit = &s.PidsLimit
+	if s.CPU > 0 && engine.CPUCfsQuota {
+		out.NanoCPUs = s.CPU * 1_000_000
+	}
+	if s.Pids > 0 && engine.PidsLimit {
+		out.PidsLimit = &s.Pids
 	}
 	return out
 }
 
 // unenforced says what of the specification this engine does not hold the task to.
-func unenforced(r driver.Resources, engine *system.Info) []string {
+func unenforced(r driver.Resources, s settings, engine *system.Info) []string {
 	var out []string
 	for _, limit := range []struct {
 		name      string
 		asked, is bool
-	}{{"cpu", r.CPUMilli > 0, engine.CPUShares}, {"memory", r.MemoryBytes > 0, engine.MemoryLimit}} {
+	}{
+		{"cpu", r.CPUMilli > 0, engine.CPUShares},
+		{"cpu_limit", s.CPU > 0, engine.CPUCfsQuota},
+		{"memory", r.MemoryBytes > 0 || s.Memory > 0, engine.MemoryLimit},
+		{"pids", s.Pids > 0, engine.PidsLimit},
+	} {
 		if limit.asked && !limit.is {
 			out = append(out, fmt.Sprintf("%s: the engine has no control group for it", limit.name))
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,9 +32,11 @@ type settings struct {
 	CapAdd        []string
 	CapDrop       []string
 	Init          bool  // a small init is the container's first process: it reaps, and passes signals on
-	PidsLimit     int64 // processes and threads at a time; 0: no limit
-	CPULimit      int64 // thousandths of a core that it never exceeds; 0: no limit
+	Memory        int64 // bytes; 0: what is reserved
+	CPU           int64 // thousandths of a core at most; 0: no limit
+	Pids          int64 // processes and threads at a time; 0: no limit
 	ShmSize       int64 // bytes of /dev/shm; 0: the engine's default
+	Log           LogLimits
 }
 
 // readers are the settings by name.
@@ -51,9 +52,12 @@ var readers = map[string]func(s *settings, value string) error{
 	"cap_add":        func(s *settings, v string) error { return readList(&s.CapAdd, v) },
 	"cap_drop":       func(s *settings, v string) error { return readList(&s.CapDrop, v) },
 	"init":           func(s *settings, v string) error { return readBool(&s.Init, v) },
-	"pids_limit":     func(s *settings, v string) error { return readCount(&s.PidsLimit, v) },
-	"cpu_limit":      func(s *settings, v string) error { return readMilli(&s.CPULimit, v) },
-	"shm_size":       func(s *settings, v string) error { return readBytes(&s.ShmSize, v) },
+	"memory_limit":   func(s *settings, v string) error { return readBytes(&s.Memory, v, leastMemory) },
+	"cpu_limit":      func(s *settings, v string) error { return readCores(&s.CPU, v) },
+	"pids":           func(s *settings, v string) error { return readCount(&s.Pids, v) },
+	"shm_size":       func(s *settings, v string) error { return readBytes(&s.ShmSize, v, 1) },
+	"log_file_size":  func(s *settings, v string) error { return readBytes(&s.Log.MaxBytes, v, leastLog) },
+	"log_files":      func(s *settings, v string) error { return readFiles(&s.Log.MaxFiles, v) },
 }
 
 // parseSettings reads settings. All that is wrong is in the error, in the order of the settings' names.
@@ -100,45 +104,65 @@ func readBool(to *bool, value string) error {
 }
 
 func readCount(to *int64, value string) error {
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < 0 {
-		return fmt.Errorf("%q is no number from 0 on", value)
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is no number from 1 on", value)
 	}
 	*to = n
 	return nil
 }
 
-// readMilli reads a number of cores, such as 0.5.
-func readMilli(to *int64, value string) error {
-	f, err := strconv.ParseFloat(value, 64)
-	if err != nil || math.IsNaN(f) || f < 0 || f > 1e6 {
-		return fmt.Errorf("%q is no number of cores, such as 2 or 0.5", value)
+func readFiles(to *int, value string) error {
+	var n int64
+	if err := readCount(&n, value); err != nil {
+		return err
 	}
-	*to = int64(f*1000 + 0.5)
+	*to = int(n)
 	return nil
 }
 
-// units are the endings of amounts of bytes.
+// readCores reads a number of cores, such as 0.5, as thousandths.
+func readCores(to *int64, value string) error {
+	cores, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(cores >= 0.01 && cores <= 1e6) {
+		return fmt.Errorf("%q is no number of cores such as 1.5, of a hundredth at least", value)
+	}
+	*to = int64(cores*1000 + 0.5)
+	return nil
+}
+
+// units are the endings of amounts of bytes, as in job files.
 var units = []struct {
 	ending string
 	bytes  float64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}, {"", 1}}
+}{
+	{"KiB", 1 << 10},
+	{"MiB", 1 << 20},
+	{"GiB", 1 << 30},
+	{"TiB", 1 << 40},
+	{"KB", 1e3},
+	{"MB", 1e6},
+	{"GB", 1e9},
+	{"TB", 1e12},
+	{"B", 1},
+	{"", 1},
+}
 
 // readBytes reads an amount such as 64MiB.
-func readBytes(to *int64, value string) error {
+func readBytes(to *int64, value string, least int64) error {
 	for _, u := range units {
 		number, ok := strings.CutSuffix(value, u.ending)
 		if !ok {
 			continue
 		}
-		f, err := strconv.ParseFloat(number, 64)
-		if err != nil || math.IsNaN(f) || f < 0 || f*u.bytes > 1<<60 {
+		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if n *= u.bytes; err != nil || !(n >= float64(least) && n < 1<<62) {
 			break
 		}
-		*to = int64(f * u.bytes)
+		*to = int64(n)
 		return nil
 	}
-	return fmt.Errorf("%q is no amount, such as 512KiB or 64MiB", value)
+	return fmt.Errorf("%q is no amount such as 64MiB, of %d bytes at least", value, least)
 }
 
 // readList reads a list of texts.

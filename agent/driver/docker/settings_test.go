@@ -18,13 +18,13 @@ import (
 func TestSettings(t *testing.T) {
 	got, err := parseSettings(map[string]string{
 		"image": "web:1", "pull": "always", "args": `["-v", "1"]`, "network": "back", "read_only": "true", "new_privileges": "true", "cap_add": `["NET_ADMIN"]`,
-		"cap_drop": `["ALL"]`, "init": "true", "pids_limit": "100", "cpu_limit": "1.5", "shm_size": "64MiB",
+		"cap_drop": `["ALL"]`, "init": "true", "pids": "100", "cpu_limit": "1.5", "shm_size": "64MiB", "memory_limit": "1GiB", "log_file_size": "1MB", "log_files": "2",
 		"ports":  `{"http": 80, "dns": ["53/udp", 53]}`,
 		"mounts": `[{"source": "/srv", "target": "/data", "read_only": true}]`,
 	})
 	want := settings{
 		Image: "web:1", Pull: pullAlways, Args: []string{"-v", "1"}, Network: "back", ReadOnly: true, NewPrivileges: true, CapAdd: []string{"NET_ADMIN"},
-		CapDrop: []string{"ALL"}, Init: true, PidsLimit: 100, CPULimit: 1500, ShmSize: 64 << 20,
+		CapDrop: []string{"ALL"}, Init: true, Pids: 100, CPU: 1500, ShmSize: 64 << 20, Memory: 1 << 30, Log: LogLimits{1_000_000, 2},
 		Ports:  map[string][]containerPort{"http": {{80, network.TCP}}, "dns": {{53, network.UDP}, {53, network.TCP}}},
 		Mounts: []mountSetting{{Source: "/srv", Target: "/data", ReadOnly: true}},
 	}
@@ -47,7 +47,9 @@ func TestBadSettings(t *testing.T) {
 		`ports={"http": 70000}`:                `"70000" is no port`,
 		`ports={"http": "80/http"}`:            `"80/http" is no port`,
 		"init=maybe":                           "neither true nor false",
-		"pids_limit=-1":                        "no number from 0 on",
+		"pids=0":                               "no number from 1 on",
+		"log_files=0":                          "no number from 1 on",
+		"memory_limit=1MiB":                    "of 6291456 bytes at least",
 		"cpu_limit=lots":                       "no number of cores",
 		"cpu_limit=NaN":                        "no number of cores",
 		"shm_size=1 parsec":                    "no amount",
@@ -84,12 +86,12 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := &system.Info{MemoryLimit: true, SwapLimit: true, CPUShares: true}
+	all := &system.Info{MemoryLimit: true, SwapLimit: true, CPUShares: true, CPUCfsQuota: true, PidsLimit: true}
 	spec := driver.Spec{
 		TaskID: "web/1/2", Env: map[string]string{"B": "2", "A": "1"}, StopGrace: 1500 * time.Millisecond, StopSignal: "INT",
 		Resources: driver.Resources{CPUMilli: 250, MemoryBytes: 1 << 20}, Labels: map[string]string{"job": "web", "task": "another", "owner": "somebody"},
 	}
-	got, err := d.plan(spec, settings{Image: "a", PidsLimit: 9, CPULimit: 500}, all)
+	got, err := d.plan(spec, settings{Image: "a", Pids: 9, CPU: 500}, all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,14 +111,20 @@ func TestPlan(t *testing.T) {
 	if h.LogConfig.Config["max-size"] != "1000" || h.LogConfig.Config["max-file"] != "2" {
 		t.Errorf("log configuration is %+v", h.LogConfig)
 	}
-	got, err = d.plan(spec, settings{Image: "a"}, &system.Info{})
-	if r := got.HostConfig.Resources; err != nil || r.Memory != 0 || r.CPUShares != 0 {
+	more := settings{Image: "a", Memory: 1 << 30, CPU: 500, Pids: 9, Log: LogLimits{5000, 3}}
+	got, err = d.plan(spec, more, all)
+	if h := got.HostConfig; err != nil || h.Memory != 1<<30 || h.LogConfig.Config["max-size"] != "5000" || h.LogConfig.Config["max-file"] != "3" {
+		t.Errorf("host configuration is %+v, %v", h, err)
+	}
+	got, err = d.plan(spec, more, &system.Info{})
+	if r := got.HostConfig.Resources; err != nil || r.Memory != 0 || r.CPUShares != 0 || r.NanoCPUs != 0 || r.PidsLimit != nil {
 		t.Errorf("an engine without control groups is asked for %+v, %v", r, err)
 	}
-	if got := unenforced(spec.Resources, &system.Info{MemoryLimit: true}); len(got) != 1 || !strings.HasPrefix(got[0], "cpu: ") {
+	if got := unenforced(spec.Resources, more, &system.Info{MemoryLimit: true, CPUCfsQuota: true}); len(got) != 2 || !strings.HasPrefix(got[0], "cpu: ") ||
+		!strings.HasPrefix(got[1], "pids: ") {
 		t.Errorf("unenforced is %q", got)
 	}
-	if got := unenforced(driver.Resources{}, &system.Info{}); got != nil {
+	if got := unenforced(driver.Resources{}, settings{}, &system.Info{}); got != nil {
 		t.Errorf("unenforced is %q", got)
 	}
 }

@@ -41,15 +41,23 @@ func (d *Driver) start(ctx context.Context, spec driver.Spec) (driver.Handle, er
 	if err != nil {
 		return driver.Handle{}, plain(err)
 	}
+	s, wrong := parseSettings(spec.Settings)
+	free := unenforced(spec.Resources, s, &found.Info)
 	c, err := d.look(ctx, spec.TaskID)
-	if errors.Is(err, driver.ErrNotFound) {
-		c, err = d.create(ctx, spec, &found.Info)
+	switch {
+	case !errors.Is(err, driver.ErrNotFound):
+	case wrong != nil:
+		return driver.Handle{}, &refusal{driver.RejectBadSpec, strings.ReplaceAll(wrong.Error(), "\n", "; ")}
+	case len(free) > 0 && d.opts.Required:
+		return driver.Handle{}, &refusal{driver.RejectUnenforced, "it cannot be held to its limits here: " + strings.Join(free, "; ")}
+	default:
+		c, err = d.create(ctx, spec, s, &found.Info)
 	}
 	if err != nil {
 		return driver.Handle{}, err
 	}
 	h := handle(spec.TaskID, c)
-	h.Unenforced = unenforced(spec.Resources, &found.Info)
+	h.Unenforced = free
 	if statusOf(c).State != driver.StateNotStarted {
 		return h, nil
 	}
@@ -57,11 +65,7 @@ func (d *Driver) start(ctx context.Context, spec driver.Spec) (driver.Handle, er
 }
 
 // create makes the container.
-func (d *Driver) create(ctx context.Context, spec driver.Spec, engine *system.Info) (*container.InspectResponse, error) {
-	s, err := parseSettings(spec.Settings)
-	if err != nil {
-		return nil, &refusal{driver.RejectBadSpec, strings.ReplaceAll(err.Error(), "\n", "; ")}
-	}
+func (d *Driver) create(ctx context.Context, spec driver.Spec, s settings, engine *system.Info) (*container.InspectResponse, error) {
 	options, err := d.plan(spec, s, engine)
 	if err != nil {
 		return nil, &refusal{driver.RejectBadSpec, err.Error()}

@@ -22,7 +22,7 @@ func TestCreatedAndNeverStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := d.create(t.Context(), spec, &found.Info)
+	made, err := d.create(t.Context(), spec, settings{Image: testImage, Pull: pullNever}, &found.Info)
 	if err != nil {
 		t.Fatal(err)
 	}

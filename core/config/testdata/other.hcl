@@ -84,9 +84,22 @@ agent {
     file_size = "1MiB"
     files     = 2
   }
-  process {
+  driver "process" {
     enforce       = "required"
     cgroup_parent = "/setpoint"
+  }
+  driver "docker" {
+    enforce = "required"
+    host    = "tcp://engine:2376"
+    tls {
+      ca   = "ca.pem"
+      cert = "cert.pem"
+      key  = "key.pem"
+    }
+    registry "r.example.com" {
+      username      = "puller"
+      password_file = "password"
+    }
   }
 }
 

@@ -72,7 +72,9 @@ func main() {
 				for {
 					c, err := l.Accept()
 					check(err)
-					_, _ = io.WriteString(c, "hello\n")
+					_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+					_, _ = c.Read(make([]byte, 4096)) // the request
+					_, _ = io.WriteString(c, "HTTP/1.0 200 OK\r\n\r\nhello\n")
 					_ = c.Close()
 				}
 			}()
