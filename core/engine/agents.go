@@ -46,7 +46,7 @@ func (e *Engine) agentReports(in AgentReports, now cluster.Time) {
 		if a.named != nil {
 			a.named[r.Task] = true
 		}
-		if c := monitor.Observe(e.work.Task(r.Task), in.Node, monitor.Report(r), now); c != nil {
+		if c := monitor.Observe(e.task(r.Task), in.Node, monitor.Report(r), now); c != nil {
 			e.apply(cluster.AuthorAgent, *c)
 		}
 	}

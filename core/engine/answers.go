@@ -340,9 +340,10 @@ func (e *Engine) pluginDrain(in PluginDrain, now cluster.Time) {
 
 // dirtyTasksOn has the jobs of a node's tasks decided anew.
 func (e *Engine) dirtyTasksOn(id cluster.NodeID) {
-	for t := range e.work.TasksOn(id) {
-		if !t.Dead() {
-			e.dirtyJobs[t.Job] = true
+	for t := range e.work.tasksOn(id) {
+		if !t.dead() {
+			job, _, _ := t.place()
+			e.dirtyJobs[job] = true
 		}
 	}
 }

@@ -37,8 +37,9 @@ func (e *Engine) wakeNode(i uint32) {
 	if n == nil {
 		return
 	}
-	for t := range e.work.TasksOn(n.ID) {
-		e.wakeSlot(t.Job, t.Slot)
+	for t := range e.work.tasksOn(n.ID) {
+		job, slot, _ := t.place()
+		e.wakeSlot(job, slot)
 	}
 	for name := range e.answered {
 		if e.books[name] == nil {
@@ -61,7 +62,7 @@ func (bookless) Book(string) *reconcile.Book { return nil }
 
 // doubt holds that what was left out of a decision makes no difference to it.
 func (e *Engine) doubt(job string, got *reconcile.Result, now cluster.Time) {
-	want := reconcile.Job(bookless{view{e.work, e}}, job, now, e.rev)
+	want := reconcile.Job(bookless{e.view()}, job, now, e.rev)
 	if !reflect.DeepEqual(want.Changes, got.Changes) || !reflect.DeepEqual(want.Stalls, got.Stalls) ||
 		want.Wake != got.Wake || want.NoRoom != got.NoRoom || want.Rollback != got.Rollback || want.Why != got.Why {
 		panic(fmt.Sprintf("reconcile: job %s: looking at slots that are awake alone decides otherwise:\nall   %s\nawake %s", job, inWords(&want), inWords(got)))

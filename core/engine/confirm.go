@@ -52,24 +52,25 @@ func (c *class) answeredIn(session uint64) bool { return c.session == session }
 
 // wouldStop counts the tasks that run, and those of them that the plugin's answers would stop.
 func (e *Engine) wouldStop(p *pluginState) (running, stopped int) {
-	for t := range e.work.Tasks() {
-		if t.Observed.State != cluster.Running || !t.Desired.State.Wanted() {
+	for t := range e.work.allTasks() {
+		if t.observed() != cluster.Running || !t.desired().Wanted() {
 			continue
 		}
 		running++
-		j := e.work.Job(t.Job)
+		job, slot, node := t.place()
+		j := e.work.Job(job)
 		if j == nil {
 			continue
 		}
-		if e.evicts(p, j, t) || e.unnamed(p, t) {
+		if e.evicts(p, j, node) || e.unnamed(p, job, slot) {
 			stopped++
 		}
 	}
 	return running, stopped
 }
 
-func (e *Engine) evicts(p *pluginState, j *cluster.Job, t *cluster.Task) bool {
-	i, ok := e.index[t.Placement.Node]
+func (e *Engine) evicts(p *pluginState, j *cluster.Job, node cluster.NodeID) bool {
+	i, ok := e.index[node]
 	c := p.classes[e.jobClasses[j.Name][p.name]]
 	if !ok || !p.isFilter() || j.Control.Spec.OnDrift == cluster.DriftKeep || c == nil || !c.answered || c.indifferent || c.stall != nil || c.allowed.Get(int(i)) {
 		return false
@@ -78,12 +79,12 @@ func (e *Engine) evicts(p *pluginState, j *cluster.Job, t *cluster.Task) bool {
 	return r.Evicts
 }
 
-func (e *Engine) unnamed(p *pluginState, t *cluster.Task) bool {
-	a := p.jobs[t.Job]
+func (e *Engine) unnamed(p *pluginState, job string, slot cluster.SlotKey) bool {
+	a := p.jobs[job]
 	if a == nil || !a.fresh || a.stall != nil {
 		return false
 	}
-	_, named := a.slots[t.Slot]
+	_, named := a.slots[slot]
 	return !named
 }
 

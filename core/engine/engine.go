@@ -60,8 +60,10 @@ type Engine struct {
 	changes []Authored
 	touched map[record]struct{}
 	replies []Reply
-	more    bool   // the turn ended early: go on at once
-	asking  string // who asks for the command that is carried out; "": none is
+	packer  packer
+	seen    *cluster.Task // the task of work that was asked for last; nil: it was changed since
+	more    bool          // the turn ended early: go on at once
+	asking  string        // who asks for the command that is carried out; "": none is
 	acks    []func()
 
 	index    map[cluster.NodeID]uint32
@@ -152,8 +154,10 @@ func (e *Engine) load(now cluster.Time) {
 		e.register(j)
 		e.dirtyJobs[j.Name] = true
 	}
-	st.slots.Scan(func(_ string, s *cluster.Slot) bool {
-		e.keepClaim(s)
+	st.slots.Scan(func(id string, s packedSlot) bool {
+		if s.has(slotKeeps) {
+			e.keepClaim(s.unpack(id))
+		}
 		return true
 	})
 	for t := range st.Tasks() {
@@ -176,11 +180,3 @@ func (e *Engine) View() *State { return e.published.Load() }
 
 // Config returns what the engine was started with, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }
-
-// view is the working state as reconcile sees it.
-type view struct {
-	*State
-	e *Engine
-}
-
-var _ reconcile.View = view{}

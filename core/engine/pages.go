@@ -18,23 +18,22 @@ func (s *State) TasksAfter(job string, node cluster.NodeID, after cluster.TaskID
 		return s.tasksAfter(prefix, after)
 	}
 	return func(yield func(*cluster.Task) bool) {
-		on := string(node) + "\x00"
-		s.onNode.Ascend(on+max(prefix, string(after)), func(key string, _ struct{}) bool {
-			if key == on+string(after) {
+		s.onNode.after(node, max(cluster.TaskID(prefix), after), func(id cluster.TaskID) bool {
+			if id == after {
 				return true
 			}
-			return strings.HasPrefix(key, on+prefix) && yield(s.Task(cluster.TaskID(key[len(on):])))
+			return strings.HasPrefix(string(id), prefix) && yield(s.Task(id))
 		})
 	}
 }
 
 func (s *State) tasksAfter(prefix string, after cluster.TaskID) iter.Seq[*cluster.Task] {
 	return func(yield func(*cluster.Task) bool) {
-		s.tasks.Ascend(max(cluster.TaskID(prefix), after), func(id cluster.TaskID, t *cluster.Task) bool {
+		s.tasks.Ascend(max(cluster.TaskID(prefix), after), func(id cluster.TaskID, t packedTask) bool {
 			if id == after {
 				return true
 			}
-			return strings.HasPrefix(string(id), prefix) && yield(t)
+			return strings.HasPrefix(string(id), prefix) && yield(s.whole(task{id, t}))
 		})
 	}
 }

@@ -98,9 +98,10 @@ func (r *Recorder) Begin(program string, cfg Config, st *State, start cluster.Ti
 	for v := range st.Jobs() {
 		stored(v)
 	}
-	for v := range values(st.slots) {
-		stored(v)
-	}
+	st.slots.Scan(func(id string, v packedSlot) bool {
+		stored(v.unpack(id))
+		return true
+	})
 	for v := range st.Tasks() {
 		stored(v)
 	}

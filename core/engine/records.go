@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -23,7 +24,7 @@ func (s *State) record(r record) any {
 			return v
 		}
 	case recordSlot:
-		if v, ok := s.slots.Get(r.key); ok {
+		if v := s.slot(r.key); v != nil {
 			return v
 		}
 	case recordTask:
@@ -43,6 +44,7 @@ func (s *State) Restore(v any) error {
 	if s.words == nil {
 		s.words = words{}
 	}
+	var p packer
 	switch v := v.(type) {
 	case *cluster.Node:
 		s.words.node(v)
@@ -53,15 +55,16 @@ func (s *State) Restore(v any) error {
 	case *cluster.Job:
 		s.jobs.Set(v.Name, v)
 	case *cluster.Slot:
-		id := v.ID()
-		s.words.slot(v, id)
-		s.slots.Set(id, v)
+		s.slots.Load(v.ID(), packSlot(&p, v))
 	case *cluster.Task:
-		s.words.task(v)
-		old, _ := s.tasks.Set(v.ID, v)
+		id := cluster.TaskID(strings.Clone(string(v.ID))) // which may be part of something larger
+		var old *cluster.Task
+		if packed, again := s.tasks.Load(id, packTask(&p, v)); again {
+			old = task{id, packed}.unpack()
+		}
 		s.unsettled.change(old, v)
 		if v.Placed() {
-			s.onNode.Set(string(v.Placement.Node)+"\x00"+string(v.ID), struct{}{})
+			s.onNode.own(v.Placement.Node).Load(id, struct{}{})
 		}
 	case *cluster.Stall:
 		s.stalls.Set(v.Key(), v)

@@ -220,11 +220,7 @@ func (e *Engine) pluginGone(in PluginGone) {
 	for id, d := range p.drains {
 		d.failure = nil
 		e.drainStall(p, id, d)
-		for t := range e.work.TasksOn(id) {
-			if !t.Dead() {
-				e.dirtyJobs[t.Job] = true
-			}
-		}
+		e.dirtyTasksOn(id)
 		e.dirtyNodes[id] = true
 	}
 	delete(e.plugins, p.name)

@@ -15,7 +15,8 @@ import (
 
 // State is everything that was committed, at one revision. A published State never changes; taking a copy costs the same whatever it holds.
 //
-// The indexes hold ids, so that a new observation of a task touches none of them.
+// The indexes hold ids, so that a new observation of a task touches none of them. Tasks and slots are kept packed (pack.go), and unpacked for
+// whoever asks, who must not change them all the same: those that the turn changed are unpacked once.
 type State struct {
 	ClusterID string
 	Revision  cluster.Revision
@@ -24,14 +25,15 @@ type State struct {
 	nodes  *btree.Map[cluster.NodeID, *cluster.Node]
 	names  *btree.Map[string, cluster.NodeID] // of nodes that are not decommissioned
 	jobs   *btree.Map[string, *cluster.Job]
-	slots  *btree.Map[string, *cluster.Slot] // by JOB/KEY
-	tasks  *btree.Map[cluster.TaskID, *cluster.Task]
-	onNode *btree.Map[string, struct{}] // NODE NUL TASK, of placed tasks
+	slots  *btree.Map[string, packedSlot] // by JOB/KEY
+	tasks  *btree.Map[cluster.TaskID, packedTask]
+	onNode nodeTasks
 	stalls *btree.Map[string, *cluster.Stall]
 
 	unsettled unsettled
 
-	words words // while it is loaded
+	fresh map[cluster.TaskID]*cluster.Task // of tasks that the turn changed, not packed: others are about to ask for them
+	words words                            // while it is loaded
 }
 
 // NewState returns the state of a cluster in which nothing ever happened.
@@ -41,9 +43,9 @@ func NewState(clusterID string) *State {
 		nodes:     new(btree.Map[cluster.NodeID, *cluster.Node]),
 		names:     new(btree.Map[string, cluster.NodeID]),
 		jobs:      new(btree.Map[string, *cluster.Job]),
-		slots:     new(btree.Map[string, *cluster.Slot]),
-		tasks:     new(btree.Map[cluster.TaskID, *cluster.Task]),
-		onNode:    new(btree.Map[string, struct{}]),
+		slots:     new(btree.Map[string, packedSlot]),
+		tasks:     new(btree.Map[cluster.TaskID, packedTask]),
+		onNode:    newNodeTasks(),
 		stalls:    new(btree.Map[string, *cluster.Stall]),
 		unsettled: newUnsettled(),
 	}
@@ -51,9 +53,12 @@ func NewState(clusterID string) *State {
 
 // fork returns a copy that can be changed without changing s.
 func (s *State) fork() *State {
+	s.onNode.copying.Lock()
+	defer s.onNode.copying.Unlock()
 	c := *s
+	c.fresh = nil
 	c.nodes, c.names, c.jobs, c.slots = s.nodes.Copy(), s.names.Copy(), s.jobs.Copy(), s.slots.Copy()
-	c.tasks, c.onNode, c.stalls = s.tasks.Copy(), s.onNode.Copy(), s.stalls.Copy()
+	c.tasks, c.onNode, c.stalls = s.tasks.Copy(), s.onNode.fork(), s.stalls.Copy()
 	c.unsettled = s.unsettled.fork()
 	return &c
 }
@@ -96,23 +101,50 @@ func (s *State) Jobs() iter.Seq[*cluster.Job] { return values(s.jobs) }
 
 // Slot returns a slot, or nil.
 func (s *State) Slot(job string, key cluster.SlotKey) *cluster.Slot {
-	v, _ := s.slots.Get(job + "/" + string(key))
-	return v
+	return s.slot(job + "/" + string(key))
+}
+
+func (s *State) slot(id string) *cluster.Slot {
+	if v, ok := s.slots.Get(id); ok {
+		return v.unpack(id)
+	}
+	return nil
 }
 
 // Slots returns the slots of a job, numbered ones in the order of their numbers, others by key.
 func (s *State) Slots(job string) []*cluster.Slot {
 	var out []*cluster.Slot
 	prefix := job + "/"
-	s.slots.Ascend(prefix, func(id string, v *cluster.Slot) bool {
+	s.slots.Ascend(prefix, func(id string, v packedSlot) bool {
 		if !strings.HasPrefix(id, prefix) {
 			return false
 		}
-		out = append(out, v)
+		out = append(out, v.unpack(id))
 		return true
 	})
 	slices.SortFunc(out, func(a, b *cluster.Slot) int { return compareKeys(a.Key, b.Key) })
 	return out
+}
+
+// SlotCounts returns how many slots of a job are wanted, and of them how many are up and how many are done.
+func (s *State) SlotCounts(job string) (wanted, up, done int) {
+	prefix := job + "/"
+	s.slots.Ascend(prefix, func(id string, v packedSlot) bool {
+		if !strings.HasPrefix(id, prefix) {
+			return false
+		}
+		switch {
+		case v.has(slotUnwanted):
+			return true
+		case v.has(slotDone):
+			done++
+		case v.has(slotUp):
+			up++
+		}
+		wanted++
+		return true
+	})
+	return wanted, up, done
 }
 
 func compareKeys(a, b cluster.SlotKey) int {
@@ -129,38 +161,110 @@ func isNumber(k cluster.SlotKey) bool {
 
 // Task returns a task by id, or nil.
 func (s *State) Task(id cluster.TaskID) *cluster.Task {
-	t, _ := s.tasks.Get(id)
-	return t
+	if t, ok := s.fresh[id]; ok {
+		return t
+	}
+	if t, ok := s.task(id); ok {
+		return t.unpack()
+	}
+	return nil
+}
+
+// freshLimit is how many tasks are kept unpacked, about as many as one turn changes.
+const freshLimit = 4096
+
+// setTask keeps a task, which nobody changes any more.
+func (s *State) setTask(p *packer, t *cluster.Task) {
+	s.tasks.Set(t.ID, packTask(p, t))
+	if _, ok := s.fresh[t.ID]; !ok && len(s.fresh) >= freshLimit {
+		return
+	}
+	if s.fresh == nil {
+		s.fresh = map[cluster.TaskID]*cluster.Task{}
+	}
+	s.fresh[t.ID] = t
+}
+
+func (s *State) dropTask(id cluster.TaskID) {
+	s.tasks.Delete(id)
+	delete(s.fresh, id)
+}
+
+// whole returns a task as it is, unpacked.
+func (s *State) whole(t task) *cluster.Task {
+	if len(s.fresh) > 0 {
+		if known, ok := s.fresh[t.id]; ok {
+			return known
+		}
+	}
+	return t.unpack()
+}
+
+func (s *State) task(id cluster.TaskID) (task, bool) {
+	v, ok := s.tasks.Get(id)
+	return task{id, v}, ok
 }
 
 // Tasks yields all tasks in the order of their ids.
-func (s *State) Tasks() iter.Seq[*cluster.Task] { return values(s.tasks) }
+func (s *State) Tasks() iter.Seq[*cluster.Task] { return s.unpacked(s.allTasks()) }
+
+func (s *State) allTasks() iter.Seq[task] {
+	return func(yield func(task) bool) {
+		s.tasks.Scan(func(id cluster.TaskID, v packedTask) bool { return yield(task{id, v}) })
+	}
+}
 
 // TasksOf yields the tasks of a job in the order of their ids; also those left of a removed job of that name.
-func (s *State) TasksOf(job string) iter.Seq[*cluster.Task] { return s.withPrefix(job + "/") }
+func (s *State) TasksOf(job string) iter.Seq[*cluster.Task] {
+	return s.unpacked(s.withPrefix(job + "/"))
+}
 
 // SlotTasks returns the tasks of a slot, oldest first.
 func (s *State) SlotTasks(job string, key cluster.SlotKey) []*cluster.Task {
-	out := slices.Collect(s.withPrefix(job + "/" + string(key) + "/"))
-	slices.SortFunc(out, func(a, b *cluster.Task) int { return cmp.Compare(a.CreatedRev, b.CreatedRev) })
-	return out
+	return oldestFirst(slices.Collect(s.unpacked(s.withPrefix(slotPrefix(job, key)))))
 }
 
-func (s *State) withPrefix(prefix string) iter.Seq[*cluster.Task] {
-	return func(yield func(*cluster.Task) bool) {
-		s.tasks.Ascend(cluster.TaskID(prefix), func(id cluster.TaskID, t *cluster.Task) bool {
-			return strings.HasPrefix(string(id), prefix) && yield(t)
+func slotPrefix(job string, key cluster.SlotKey) string { return job + "/" + string(key) + "/" }
+
+func oldestFirst(tasks []*cluster.Task) []*cluster.Task {
+	if len(tasks) > 1 {
+		slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(a.CreatedRev, b.CreatedRev) })
+	}
+	return tasks
+}
+
+func (s *State) withPrefix(prefix string) iter.Seq[task] {
+	return func(yield func(task) bool) {
+		s.tasks.Ascend(cluster.TaskID(prefix), func(id cluster.TaskID, v packedTask) bool {
+			return strings.HasPrefix(string(id), prefix) && yield(task{id, v})
 		})
 	}
 }
 
 // TasksOn yields the tasks that were placed on a node, whatever became of them, in the order of their ids.
 func (s *State) TasksOn(node cluster.NodeID) iter.Seq[*cluster.Task] {
-	prefix := string(node) + "\x00"
-	return func(yield func(*cluster.Task) bool) {
-		s.onNode.Ascend(prefix, func(key string, _ struct{}) bool {
-			return strings.HasPrefix(key, prefix) && yield(s.Task(cluster.TaskID(key[len(prefix):])))
+	return s.unpacked(s.tasksOn(node))
+}
+
+func (s *State) tasksOn(node cluster.NodeID) iter.Seq[task] {
+	return func(yield func(task) bool) {
+		s.onNode.on(node, func(id cluster.TaskID) bool {
+			t, ok := s.task(id)
+			if !ok {
+				panic("state: node " + string(node) + " has a task " + string(id) + " that there is not")
+			}
+			return yield(t)
 		})
+	}
+}
+
+func (s *State) unpacked(all iter.Seq[task]) iter.Seq[*cluster.Task] {
+	return func(yield func(*cluster.Task) bool) {
+		for t := range all {
+			if !yield(s.whole(t)) {
+				return
+			}
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ func (e *Engine) begin(now cluster.Time) {
 	e.rev = e.work.Revision + 1
 	e.work.Now = now
 	e.changes, e.replies, e.acks, e.more = nil, nil, nil, false
+	e.seen = nil
 	if len(e.touched) > 0 { // what the turn before touched is read while that is committed
 		e.touched = make(map[record]struct{}, min(len(e.touched), e.cfg.MaxChanges))
 	}
@@ -173,7 +174,7 @@ func (e *Engine) reconcile(now cluster.Time) time.Duration {
 			e.leaveOver(order[i:])
 			break
 		}
-		r := reconcile.Job(view{e.work, e}, name, now, e.rev)
+		r := reconcile.Job(e.view(), name, now, e.rev)
 		if e.cfg.Doubt {
 			e.doubt(name, &r, now)
 		}
@@ -208,7 +209,7 @@ func (e *Engine) drains(now cluster.Time) time.Duration {
 		if n == nil {
 			continue
 		}
-		e.applyAll(cluster.AuthorReconcile, reconcile.Node(view{e.work, e}, id, now).Changes)
+		e.applyAll(cluster.AuthorReconcile, reconcile.Node(e.view(), id, now).Changes)
 		e.askDrains(n, now)
 		e.undrained(n)
 	}

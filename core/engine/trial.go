@@ -63,7 +63,7 @@ func (e *Engine) trialLabels(op TrialLabels) (any, error) {
 		f := TrialFilter{Plugin: name, Tasks: map[uint32][]cluster.TaskID{}}
 		for t := range e.work.TasksOn(n.ID) {
 			j := e.work.Job(t.Job)
-			if j == nil || t.Dead() || !t.Desired.State.Wanted() || j.Control.Spec.OnDrift == cluster.DriftKeep || e.evicts(p, j, t) {
+			if j == nil || t.Dead() || !t.Desired.State.Wanted() || j.Control.Spec.OnDrift == cluster.DriftKeep || e.evicts(p, j, t.Placement.Node) {
 				continue
 			}
 			id := e.jobClasses[t.Job][name]

@@ -107,24 +107,16 @@ func (s *State) Phases() map[cluster.Phase]int {
 // settledOffReach yields the tasks that count as running by what was last reported, on nodes that are down or have no record. It looks at all nodes with tasks.
 func (s *State) settledOffReach() iter.Seq[*cluster.Task] {
 	return func(yield func(*cluster.Task) bool) {
-		for from := ""; ; {
-			node, found := "", false
-			s.onNode.Ascend(from, func(key string, _ struct{}) bool {
-				node, _, found = strings.Cut(key, "\x00")
-				return false
-			})
-			if !found {
-				return
+		s.onNode.nodes.Scan(func(node cluster.NodeID, _ tasksOfOne) bool {
+			if n := s.Node(node); n != nil && !n.Down() {
+				return true
 			}
-			from = node + "\x01"
-			if n := s.Node(cluster.NodeID(node)); n != nil && !n.Down() {
-				continue
-			}
-			for t := range s.TasksOn(cluster.NodeID(node)) {
+			for t := range s.TasksOn(node) {
 				if settledAt(t) == 0 && !yield(t) {
-					return
+					return false
 				}
 			}
-		}
+			return true
+		})
 	}
 }

@@ -62,11 +62,7 @@ func (e *Engine) judged(p *pluginState, i uint32) {
 		}
 	}
 	if n := e.nodeAt(i); n != nil {
-		for t := range e.work.TasksOn(n.ID) {
-			if !t.Dead() {
-				e.dirtyJobs[t.Job] = true
-			}
-		}
+		e.dirtyTasksOn(n.ID)
 	}
 }
 

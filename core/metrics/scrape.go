@@ -117,18 +117,7 @@ func collectJobs(view *engine.State, gauge emit) {
 		if named++; named > maxJobs {
 			continue
 		}
-		wanted, up, done := 0, 0, 0
-		for _, s := range view.Slots(j.Name) {
-			switch {
-			case s.Unwanted:
-				continue
-			case s.Done:
-				done++
-			case !s.UpSince.IsZero():
-				up++
-			}
-			wanted++
-		}
+		wanted, up, done := view.SlotCounts(j.Name)
 		gauge(slots, float64(wanted), j.Name, "wanted")
 		gauge(slots, float64(up), j.Name, "up")
 		gauge(slots, float64(done), j.Name, "done")
