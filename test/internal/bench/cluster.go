@@ -159,6 +159,9 @@ func FreeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
+// Address is where agents reach the server.
+func (c *Cluster) Address() string { return c.addr }
+
 func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
 
 func (c *Cluster) write(path, text string) {

@@ -173,18 +173,19 @@ func (s *Sampler) look(ctx context.Context) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+4*s.c.opts.SampleEvery) // whoever looks rarely has much to look at
 	defer cancel()
 	v := view{at: time.Now()}
-	nodes, err := s.client.ListNodes(ctx, connect.NewRequest(&apiv1.ListNodesRequest{PageSize: 1000}))
+	nodes, listed, err := s.listNodes(ctx)
 	if err != nil {
 		return v, err
 	}
-	v.nodes = nodes.Msg.GetNodes()
+	v.nodes = nodes
 	tasks, revisions, err := s.list(ctx, "")
 	if err != nil {
 		return v, err
 	}
 	v.seen = time.Now()
 	v.tasks = tasks
-	v.same = !slices.ContainsFunc(revisions, func(r uint64) bool { return r != nodes.Msg.GetRevision() })
+	revisions = append(revisions, listed...)
+	v.same = !slices.ContainsFunc(revisions, func(r uint64) bool { return r != revisions[0] })
 	s.lookForReservations(ctx, v.tasks)
 	v.lives = s.c.Lives("")
 	v.procs = s.c.Processes()
@@ -193,6 +194,21 @@ func (s *Sampler) look(ctx context.Context) (view, error) {
 		err = s.lookForMentions(ctx, &v)
 	}
 	return v, err
+}
+
+// listNodes returns all nodes, and of which revision each page was.
+func (s *Sampler) listNodes(ctx context.Context) (nodes []*apiv1.Node, revisions []uint64, err error) {
+	token := ""
+	for {
+		page, err := s.client.ListNodes(ctx, connect.NewRequest(&apiv1.ListNodesRequest{PageSize: 1000, PageToken: token}))
+		if err != nil {
+			return nil, nil, err
+		}
+		nodes, revisions = append(nodes, page.Msg.GetNodes()...), append(revisions, page.Msg.GetRevision())
+		if token = page.Msg.GetNextPageToken(); token == "" {
+			return nodes, revisions, nil
+		}
+	}
 }
 
 // list returns all tasks that are known, dead ones too, of one job unless that is empty, and of which revision each page was.
@@ -213,11 +229,11 @@ func (s *Sampler) list(ctx context.Context, job string) (tasks []*apiv1.Task, re
 // NodesNow returns the nodes as the server says they are. Unlike commands, it asks over a connection that there is already, and costs next to nothing.
 func (c *Cluster) NodesNow() []*apiv1.Node {
 	c.t.Helper()
-	res, err := c.Sampler.client.ListNodes(context.Background(), connect.NewRequest(&apiv1.ListNodesRequest{PageSize: 1000}))
+	nodes, _, err := c.Sampler.listNodes(context.Background())
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return res.Msg.GetNodes()
+	return nodes
 }
 
 // Ready counts the nodes that the server says are ready.
