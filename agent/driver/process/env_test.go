@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/setpointd/setpoint/agent/driver"
@@ -132,6 +133,33 @@ func TestUser(t *testing.T) {
 		if got := readAll(t, d, h, driver.LogsRequest{}); !slices.Equal(got, []string{test.want, "mine"}) {
 			t.Errorf("as %s: %q, want %q", test.user, got, test.want)
 		}
+	}
+}
+
+// The task has its user's groups, and none of those that the agent was started with.
+func TestGroupsOfTheAgentAreNotInherited(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can run tasks as other users")
+	}
+	before, err := syscall.Getgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setgroups([]int{4, 24}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Setgroups(before); err != nil {
+			t.Error(err)
+		}
+	})
+	d := fresh(t)
+	spec := sh("a/1/1", "grep Groups: /proc/self/status | tr -d '\\t '")
+	spec.User = "65534:7"
+	h := start(t, d, spec)
+	wait(t, d, h)
+	if got := readAll(t, d, h, driver.LogsRequest{}); !slices.Equal(got, []string{"Groups:7"}) {
+		t.Errorf("groups are %q", got)
 	}
 }
 

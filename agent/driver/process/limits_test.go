@@ -118,7 +118,7 @@ func TestNothingEscapes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := strings.ReplaceAll(name, " ", "-") + "/1/1"
-			h := start(t, d, sh(id, "env -i setsid sh -c 'setsid sleep 1000 & echo $!' & wait; exec sleep 1000"))
+			h := start(t, d, sh(id, "exec env -i PATH=$PATH sh -c 'setsid sleep 1000 & echo $!; exec sleep 1000'"))
 			far := pid(t, firstLines(t, d, h, 1)[0])
 			if err := end(d, h); err != nil {
 				t.Fatal(err)

@@ -186,7 +186,7 @@ func (d *Driver) Remove(ctx context.Context, h driver.Handle) error {
 	case driver.StateRunning:
 		return fmt.Errorf("remove task %s: %w", h.TaskID, driver.ErrRunning)
 	case driver.StateOrphaned:
-		left, err := d.left(dir, shimRecord{})
+		left, err := d.left(dir, seen.shim)
 		if err != nil {
 			return fmt.Errorf("remove task %s: %w", h.TaskID, err)
 		}
