@@ -15,6 +15,7 @@ type Limits struct {
 	// Memory is in bytes, for all its processes together. They get no swap beside it where the kernel can say so.
 	Memory int64
 	// CPUShare is in thousandths of a core: the larger, the larger the group's part of the processors when they are short. It limits nothing while they are not.
+	// A tenth of a core weighs as much as a group or, beside the groups, a process that says nothing; ten cores and more weigh the same.
 	CPUShare int64
 	// CPUQuota is in thousandths of a core, and never exceeded.
 	CPUQuota int64
@@ -107,6 +108,11 @@ func (h *hierarchy) make(name string, l Limits, wanted []Controller) (string, La
 				failed[c] = err
 			}
 		}
+		if err := usable(dir); err != nil {
+			_ = os.Remove(dir)
+			first = errors.Join(first, err)
+			continue
+		}
 		if best == "" || len(failed) < len(bestFailed) {
 			if best != "" {
 				_ = os.Remove(best)
@@ -198,8 +204,7 @@ func settings2(c Controller, l Limits) []setting {
 	case CPU:
 		var out []setting
 		if l.CPUShare > 0 {
-			// How container runtimes turn shares of version 1, 2 to 262144, into weights, 1 to 10000.
-			out = append(out, setting{"cpu.weight", strconv.FormatInt(1+(shares(l.CPUShare)-2)*9999/262142, 10), false})
+			out = append(out, setting{"cpu.weight", strconv.FormatInt(weight(l.CPUShare), 10), false})
 		}
 		if l.CPUQuota > 0 {
 			out = append(out, setting{"cpu.max", fmt.Sprintf("%d %d", quota(l.CPUQuota), periodMicros), false})
@@ -209,8 +214,11 @@ func settings2(c Controller, l Limits) []setting {
 	return nil
 }
 
-// shares are those of version 1: 1024 for a core.
-func shares(milli int64) int64 { return min(max(milli*1024/1000, 2), 262144) }
+// weight is that of version 2, from 1 to 10000, of which 100 is everybody's who says nothing.
+func weight(milli int64) int64 { return min(max(milli, 1), 10_000) }
+
+// shares are those of version 1, of which 1024 is everybody's who says nothing.
+func shares(milli int64) int64 { return max(weight(milli)*1024/100, 2) }
 
 // quota is the time in each period; the kernel takes no less than a millisecond.
 func quota(milli int64) int64 { return max(milli*periodMicros/1000, 1000) }

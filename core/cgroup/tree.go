@@ -229,10 +229,38 @@ func (h *hierarchy) pass(dir string, c Controller) error {
 			return err
 		}
 	}
+	if err := childless(dir); err != nil {
+		return fmt.Errorf("%s cannot be passed on: %w", c, err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+string(c)), 0); err != nil {
 		return fmt.Errorf("%s is not delegated to groups below %s: %w", c, dir, errors.Unwrap(err))
 	}
 	return nil
+}
+
+// childless returns an error if a group of version 2 has processes of its own, unless it is the root. The kernel refuses to pass memory on there, but not
+// processors and numbers of processes, with which it turns the group into one of threads, below which no group can have processes any more.
+func childless(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	members, err := os.ReadFile(filepath.Join(dir, procsFile))
+	if err == nil && len(members) > 0 {
+		return fmt.Errorf("%s has processes of its own", dir)
+	}
+	return err
+}
+
+// usable returns an error if no process can become a member of a group of version 2.
+func usable(dir string) error {
+	kind, err := os.ReadFile(filepath.Join(dir, "cgroup.type"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if text := strings.TrimSpace(string(kind)); err == nil && text != "domain" {
+		return fmt.Errorf("%s takes no processes: its type is %q", dir, text)
+	}
+	return err
 }
 
 func lists(file string, c Controller) (bool, error) {

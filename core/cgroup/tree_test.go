@@ -100,7 +100,7 @@ func TestLimitsOfVersion2(t *testing.T) {
 		t.Fatalf("made %v, lacks %v, %v", g, lacks, err)
 	}
 	for file, want := range map[string]string{
-		"memory.max": "67108864", "memory.swap.max": "0", "pids.max": "10", "cpu.max": "150000 100000", "cpu.weight": "20",
+		"memory.max": "67108864", "memory.swap.max": "0", "pids.max": "10", "cpu.max": "150000 100000", "cpu.weight": "500",
 	} {
 		if got := read(t, filepath.Join(group, file)); got != want {
 			t.Errorf("%s is %q, want %q", file, got, want)
@@ -150,5 +150,38 @@ func TestNames(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(root, "mine-a")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the group is left: %v", err)
+	}
+}
+
+// Where a group of version 2 has processes of its own, nothing is passed on: the kernel would take some of it and make the groups below unusable.
+func TestGroupsWithProcessesPassNothingOn(t *testing.T) {
+	root := t.TempDir()
+	service := filepath.Join(root, "a.service")
+	write2(t, filepath.Join(root, "cgroup.controllers"), "cpu pids\n")
+	for _, dir := range []string{service, filepath.Join(service, "agent")} {
+		write2(t, filepath.Join(dir, "cgroup.type"), "domain\n")
+		write2(t, filepath.Join(dir, "cgroup.controllers"), "cpu pids\n")
+		write2(t, filepath.Join(dir, "cgroup.subtree_control"), "")
+		write2(t, filepath.Join(dir, "cgroup.procs"), "")
+		write2(t, filepath.Join(dir, "task/pids.max"), "")
+	}
+	mounts := []byte("34 30 0:30 / " + root + " rw - cgroup2 cgroup2 rw\n")
+	write2(t, filepath.Join(service, "agent/cgroup.procs"), "17\n")
+	g, lacks, err := find(mounts, []byte("0::/a.service/agent\n"), "").Make("task", Limits{PIDs: 4})
+	if err != nil || len(lacks) > 0 || !slices.Equal(g.Dirs, []string{filepath.Join(service, "task")}) {
+		t.Errorf("made %v, lacks %v, %v", g, lacks, err)
+	}
+	write2(t, filepath.Join(service, "cgroup.subtree_control"), "")
+	write2(t, filepath.Join(service, "cgroup.procs"), "17\n")
+	g, lacks, err = find(mounts, []byte("0::/a.service\n"), "").Make("task", Limits{PIDs: 4})
+	if err != nil || lacks[PIDs] == nil || !strings.Contains(lacks[PIDs].Error(), "has processes of its own") || len(g.Dirs) != 1 {
+		t.Errorf("made %v, lacks %v, %v", g, lacks, err)
+	}
+	if got := read(t, filepath.Join(service, "cgroup.subtree_control")); got != "" {
+		t.Errorf("%q was passed on", got)
+	}
+	write2(t, filepath.Join(service, "task/cgroup.type"), "domain invalid\n")
+	if g, _, err := find(mounts, []byte("0::/a.service\n"), "").Make("task", Limits{}); err == nil || len(g.Dirs) > 0 {
+		t.Errorf("made %v, which takes no processes, %v", g, err)
 	}
 }

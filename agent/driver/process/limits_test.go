@@ -97,7 +97,7 @@ func TestProcessorLimits(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(got, []string{"512", "150000"}) && !slices.Equal(got, []string{"150000 100000", "20"}) {
+	if !slices.Equal(got, []string{"5120", "150000"}) && !slices.Equal(got, []string{"150000 100000", "500"}) {
 		t.Errorf("limits are %q", got)
 	}
 }
