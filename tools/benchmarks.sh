@@ -34,7 +34,9 @@ rows 'BenchmarkLabel' 'nodes=1000?$' 'nodes=10000$' 200x
 rows 'BenchmarkStalled' 'nodes=1000?$' 'nodes=10000$' 40x
 rows 'BenchmarkRolling' 'nodes=1000?$' 'nodes=10000$' 1x
 rows 'BenchmarkReports' 'nodes=1000?$' 'nodes=10000$' 20x
-rows 'BenchmarkStart(Cold)?$' 'nodes=1000?$' 'nodes=10000$' 2x
+rows 'BenchmarkStart' 'nodes=1000?$' 'nodes=10000$' 2x
+run ./test/turn 'BenchmarkServer//nodes=1000?$' 2x
+run ./test/turn 'BenchmarkServer//nodes=10000$' 2x 1
 run ./test/turn 'BenchmarkTrace' 1x
 run ./test/cli 'BenchmarkDev' 5x 1
 run ./core/api 'BenchmarkWatch' 20x 1
@@ -71,7 +73,8 @@ bbolt committing. \`cpu\` is processor time of the engine's thread. **Arrive**: 
 tasks, from its being down to a durable placement for each. **Label**: one label of one node, with as many classes as said. **Stalled**: changes of nodes that are
 of no use to any of the tasks that wait. **Rolling**: a rolling update of a global job, one node at a time; a step is one node. **Reports**: one change of a task's
 state, reported by itself. **Start**: from opening the store to the end of the first decision; \`heap\` is what is held in memory then. **Reference** is work that
-has nothing to do with Setpoint, for comparison: counting words, and a plain write and fsync of as many bytes as a turn of about 100 records has. **Filter** places the
+has nothing to do with Setpoint, for comparison: counting words, and a plain write and fsync of as many bytes as a turn of about 100 records has. **Server** is the program itself on
+such a store, its agents away: from the command until it is ready, and what it holds in memory then. **Filter** places the
 same tasks with the constraint filter as a process and in the engine's own, in one run. **Recovery**: from kill -9 of the filter to its first and its last answer. **Dev**:
 a cluster of one node as somebody sees it who tries Setpoint; \`rss\` counts what is resident of the executable for each of its processes, \`pss\` shares it out. **Watch**:
 telling watchers of events over TLS, their own reading included.
