@@ -113,7 +113,7 @@ var homes = map[string][]string{
 	"go.etcd.io/bbolt":                    {"core/store/bolt", "agent/..."},
 	"golang.org/x/net":                    {"core/...", "agent/...", "client/...", "cmd/..."},
 	"golang.org/x/sync":                   {"core/...", "agent/...", "client/...", "cmd/..."},
-	"golang.org/x/sys":                    {"sdk", "core/cgroup", "core/pluginhost/...", "core/store/bolt", "agent/...", "cmd/..."},
+	"golang.org/x/sys":                    {"sdk", "core/cgroup", "core/pluginhost/...", "core/store/bolt", "agent/...", "cmd/...", "test/internal/bench"},
 	"golang.org/x/term":                   {"cmd/..."},
 	"google.golang.org/genproto":          {"sdk/...", "core/pluginhost/..."},
 	"google.golang.org/grpc":              {"sdk/...", "core/pluginhost/...", "cmd/...", "test/internal/faultplugin"},
