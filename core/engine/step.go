@@ -35,10 +35,11 @@ func (e *Engine) begin(now cluster.Time) {
 	e.base, e.work = e.work, e.work.fork()
 	e.rev = e.work.Revision + 1
 	e.work.Now = now
-	e.changes, e.replies, e.acks, e.more = nil, nil, nil, false
+	e.changes = make([]Authored, 0, len(e.changes)) // a turn is about as large as the one before
+	e.replies, e.acks, e.more = nil, nil, false
 	e.seen = nil
 	if len(e.touched) > 0 { // what the turn before touched is read while that is committed
-		e.touched = make(map[record]struct{}, min(len(e.touched), e.cfg.MaxChanges))
+		e.touched = make(map[record]struct{}, len(e.touched))
 	}
 	for name, ok := e.wakes.due(now.Engine); ok; name, ok = e.wakes.due(now.Engine) {
 		e.dirtyJobs[name] = true

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -237,29 +236,109 @@ func jobs(classes, tasks int) []engine.Op {
 }
 
 // BenchmarkPlace measures from committed jobs to committed placements: new jobs whose classes the constraint plugin has to compile first, their slots and
-// tasks, and a node for each task.
+// tasks, and a node for each task. The engine runs as a server's does.
 func BenchmarkPlace(b *testing.B) {
 	for _, size := range []struct{ nodes, tasks, classes int }{{100, 1_000, 20}, {1_000, 10_000, 20}, {10_000, 100_000, 100}} {
 		b.Run(fmt.Sprintf("nodes=%d/tasks=%d/classes=%d", size.nodes, size.tasks, size.classes), func(b *testing.B) {
-			var placed atomic.Int64
-			var commit, step time.Duration
+			var placed, turns int
+			var decide, commit time.Duration
 			for b.Loop() {
 				b.StopTimer()
 				w := newBench(b, size.nodes)
 				w.until(b, func() bool { return len(w.in.ch) == 0 && pluginsReady(w) })
-				w.commit, w.step = 0, 0
+				p := w.play(b)
 				b.StartTimer()
-				w.do(b, jobs(size.classes, size.tasks)...)
-				w.until(b, func() bool { return waiting(w.eng.View(), size.tasks) == 0 })
+				p.place(b, jobs(size.classes, size.tasks), size.tasks)
 				b.StopTimer()
-				placed.Add(int64(size.tasks))
-				commit, step = commit+w.commit, step+w.step
+				p.end(b)
+				if n := waiting(w.eng.View(), size.tasks); n != 0 {
+					b.Fatalf("%d tasks wait", n)
+				}
+				placed, turns, decide, commit = placed+size.tasks, turns+p.turns, decide+p.decide, commit+p.commit
 				b.StartTimer()
 			}
-			b.ReportMetric(float64(placed.Load())/b.Elapsed().Seconds(), "tasks/s")
+			b.ReportMetric(float64(placed)/b.Elapsed().Seconds(), "tasks/s")
 			b.ReportMetric(float64(commit.Milliseconds())/float64(b.N), "commit-ms/op")
-			b.ReportMetric(float64(step.Milliseconds())/float64(b.N), "decide-ms/op")
+			b.ReportMetric(float64(decide.Milliseconds())/float64(b.N), "decide-ms/op")
+			b.ReportMetric(float64(turns)/float64(b.N), "turns/op")
 		})
+	}
+}
+
+// player has an engine run by itself.
+type player struct {
+	eng  *engine.Engine
+	end  func(testing.TB)
+	told chan int // placements of a turn, which are durable
+
+	decide, commit time.Duration // for those who called end, as what follows
+	turns          int           // that were committed
+}
+
+// play has the bench's engine run, and gives it what plugins say, until end is called.
+func (b *bench) play(tb testing.TB) *player {
+	tb.Helper()
+	p := &player{eng: b.eng, told: make(chan int, 1<<16)}
+	ctx, cancel := context.WithCancel(tb.Context())
+	ended, passed := make(chan error, 1), make(chan struct{})
+	ports := engine.Ports{
+		Committed: []func(engine.Turn){func(t engine.Turn) {
+			n := 0
+			for _, c := range t.Changes {
+				if _, ok := c.Change.(cluster.SetPlacement); ok {
+					n++
+				}
+			}
+			p.turns++
+			p.told <- n
+		}},
+		Plugins: b.host.Update,
+		Timed:   func(t engine.Timing) { p.decide, p.commit = p.decide+t.Decide, p.commit+t.Commit },
+	}
+	go func() { ended <- b.eng.Run(ctx, clock{b}, b.journal, ports) }()
+	go func() {
+		defer close(passed)
+		for {
+			select {
+			case in := <-b.in.ch:
+				if b.eng.Send(ctx, in) != nil {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	p.end = func(tb testing.TB) {
+		cancel()
+		<-passed
+		if err := <-ended; err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return p
+}
+
+// clock is the bench's.
+type clock struct{ b *bench }
+
+func (c clock) Now() cluster.Time { return c.b.now() }
+
+// place gives the engine operations, and waits until so many tasks have a node.
+func (p *player) place(tb testing.TB, ops []engine.Op, tasks int) {
+	tb.Helper()
+	for _, op := range ops {
+		if err := p.eng.Send(tb.Context(), engine.Command("bench", op)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	for deadline := time.After(5 * time.Minute); tasks > 0; {
+		select {
+		case n := <-p.told:
+			tasks -= n
+		case <-deadline:
+			tb.Fatalf("after five minutes %d tasks wait", tasks)
+		}
 	}
 }
 

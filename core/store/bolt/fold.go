@@ -35,7 +35,7 @@ type generation struct {
 
 func (g *generation) add(revision uint64, records []store.Record, size int) {
 	if g.values == nil {
-		g.values = map[string][]byte{}
+		g.values = make(map[string][]byte, len(records))
 	}
 	for _, r := range records {
 		g.values[r.Key] = r.Value
@@ -90,11 +90,12 @@ func (f *folder) share(used, limit int) int {
 // newer value is in the log, after everything that this generation covers.
 func (f *folder) write(tx *bbolt.Tx, s slice, objects tally) (tally, error) {
 	obj := tx.Bucket(bucketObj)
+	mem := arena{chunk: min(len(s.keys)*usualRecord, 64<<10)}
 	for _, key := range s.keys {
 		if _, newer := f.current.values[key]; newer {
 			continue
 		}
-		k := []byte(key)
+		k := append(mem.take(len(key)), key...)
 		old := obj.Get(k)
 		if old != nil {
 			objects.remove(old)
@@ -102,7 +103,7 @@ func (f *folder) write(tx *bbolt.Tx, s slice, objects tally) (tally, error) {
 		value := f.frozen.values[key]
 		switch {
 		case value != nil:
-			packed := seal(k, append(make([]byte, crcSize, crcSize+len(value)), value...))
+			packed := seal(k, append(mem.take(crcSize + len(value))[:crcSize], value...))
 			objects.add(packed)
 			if err := obj.Put(k, packed); err != nil {
 				return tally{}, fmt.Errorf("fold key %q: %w", key, err)
@@ -114,6 +115,25 @@ func (f *folder) write(tx *bbolt.Tx, s slice, objects tally) (tally, error) {
 		}
 	}
 	return objects, nil
+}
+
+// usualRecord is what a key with its value takes, about.
+const usualRecord = 256
+
+// arena gives out pieces of larger ones. bbolt keeps what a transaction puts until it ends, and a piece of memory for each would cost more than copying.
+type arena struct {
+	chunk int
+	free  []byte
+}
+
+// take returns an empty slice that has room for n bytes.
+func (a *arena) take(n int) []byte {
+	if len(a.free) < n {
+		a.free = make([]byte, max(n, a.chunk))
+	}
+	out := a.free[:0:n]
+	a.free = a.free[n:]
+	return out
 }
 
 // done takes note of a durable batch and of the slice that was folded with it.
@@ -133,7 +153,8 @@ func (f *folder) freeze() {
 		return
 	}
 	f.frozen, f.current = &c, generation{}
-	f.order = slices.Sorted(maps.Keys(c.values))
+	f.order = slices.AppendSeq(make([]string, 0, len(c.values)), maps.Keys(c.values))
+	slices.Sort(f.order)
 	f.size = len(f.order)
 }
 
