@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/setpointd/setpoint/core/cgroup"
 )
 
 // binary is the directory with the setpoint that the scripts run. Owner: TestMain.
@@ -26,13 +28,24 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "setpoint"), "github.com/setpointd/setpoint/cmd/setpoint")
+	const cmd = "github.com/setpointd/setpoint/cmd/"
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), cmd+"setpoint", cmd+"setpoint-shim")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build setpoint: %v\n%s", err, out)
 		return 1
 	}
 	binary = dir
 	return m.Run()
+}
+
+// memoryEnforced reports whether processes can be held to limits of memory here.
+func memoryEnforced() (bool, error) {
+	tree, err := cgroup.Find("")
+	if err != nil {
+		return false, err
+	}
+	g, lacks, none := tree.Make(fmt.Sprintf("setpoint-test-%d", os.Getpid()), cgroup.Limits{Memory: 1 << 24})
+	return none == nil && len(lacks) == 0, g.Remove()
 }
 
 func TestScripts(t *testing.T) {
@@ -47,7 +60,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Condition: func(name string) (bool, error) {
-			if name != "python-grpc" {
+			switch name {
+			case "memory-enforced":
+				return memoryEnforced()
+			case "python-grpc":
+			default:
 				return false, fmt.Errorf("condition %q is unknown", name)
 			}
 			return exec.Command("/usr/bin/python3", "-c", "import grpc, google.protobuf").Run() == nil, nil

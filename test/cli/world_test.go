@@ -122,8 +122,8 @@ func (w *world) processes() []proc {
 		}
 		args := strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")
 		switch {
-		case len(args) > 2 && args[1] == "shim":
-			out = append(out, proc{pid, "shim", filepath.Base(args[2])})
+		case len(args) > 1 && filepath.Base(args[0]) == "setpoint-shim" && filepath.IsAbs(args[1]):
+			out = append(out, proc{pid, "shim", filepath.Base(args[1])})
 		case len(args) > 1 && args[1] == "agent":
 			out = append(out, proc{pid: pid, role: "agent"})
 		}

@@ -21,7 +21,8 @@ func Build(dir string) (Binaries, error) {
 	if err != nil {
 		return b, fmt.Errorf("find the module: %w", err)
 	}
-	for path, pkg := range map[string]string{b.Setpoint: "./cmd/setpoint", b.Plugin: "./test/internal/testplugin"} {
+	shim := filepath.Join(dir, "setpoint-shim") // which agents look for beside setpoint
+	for path, pkg := range map[string]string{b.Setpoint: "./cmd/setpoint", shim: "./cmd/setpoint-shim", b.Plugin: "./test/internal/testplugin"} {
 		if _, err := run(strings.TrimSpace(root), "go", "build", "-o", path, pkg); err != nil {
 			return b, fmt.Errorf("build %s: %w", pkg, err)
 		}
