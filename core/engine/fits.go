@@ -93,22 +93,18 @@ func (e *Engine) withClaims(job *cluster.Job, also []reconcile.Claim) place.Clus
 }
 
 // Better says where a task of a job's newest version would be placed rather than where it is, for reconcile.
-func (v view) Better(job *cluster.Job, slot *cluster.Slot, t *cluster.Task, also []reconcile.Claim, leaving map[cluster.TaskID]bool) cluster.NodeID {
+func (v view) Better(job *cluster.Job, slot *cluster.Slot, t *cluster.Task, also []reconcile.Claim, leaving map[cluster.NodeID]int) cluster.NodeID {
 	e := v.e
 	from, ok := e.index[t.Placement.Node]
 	if !ok {
 		return ""
 	}
 	c := e.withClaims(job, also)
-	leave := map[uint32]int{} // tasks that are counted on a node and on their way from it
-	for x := range e.work.TasksOf(job.Name) {
-		if x.ID != t.ID && reserves(x) && (!x.Desired.State.Wanted() || leaving[x.ID]) {
-			leave[e.index[x.Placement.Node]]++
-		}
+	if len(leaving) > 0 {
+		c.Nodes = slices.Clone(c.Nodes)
 	}
-	c.Nodes = slices.Clone(c.Nodes)
-	for i, count := range leave {
-		if int(i) < len(c.Nodes) && c.Nodes[i] != nil {
+	for id, count := range leaving {
+		if i, ok := e.index[id]; ok && int(i) < len(c.Nodes) && c.Nodes[i] != nil {
 			n := *c.Nodes[i]
 			n.PerJob = maps.Clone(n.PerJob)
 			n.PerJob[job.Name] -= count

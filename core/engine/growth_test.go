@@ -26,15 +26,20 @@ func newLarge(t testing.TB, slots int, edit func(*cluster.JobSpec)) *large {
 	l.job = cluster.JobSpec{Name: "big", Count: slots, Task: cluster.TaskSpec{Driver: "sim", Command: []string{"x"}}}.WithDefaults()
 	l.job.HistoryLimit = 1
 	edit(&l.job)
-	vast := about
-	vast.Capacity = cluster.Resources{MilliCPU: 1e9, Memory: 1 << 50}
 	for i := range 10 {
-		id := cluster.NodeID(fmt.Sprintf("n%d", i))
-		l.step(command{op: JoinNode{ID: id, Name: string(id), Description: vast}})
-		l.step(AgentUp{Node: id, Session: 1, Description: vast}, AgentReports{Node: id, Session: 1, Full: true, Last: true})
+		l.join(cluster.NodeID(fmt.Sprintf("n%d", i)))
 	}
 	l.obey(command{op: RunJob{Spec: l.job}})
 	return l
+}
+
+// join lets a vast machine join that runs nothing.
+func (l *large) join(id cluster.NodeID) {
+	l.t.Helper()
+	vast := about
+	vast.Capacity = cluster.Resources{MilliCPU: 1e9, Memory: 1 << 50}
+	l.settle(command{op: JoinNode{ID: id, Name: string(id), Description: vast}})
+	l.settle(AgentUp{Node: id, Session: 1, Description: vast}, AgentReports{Node: id, Session: 1, Full: true, Last: true})
 }
 
 // step takes a turn, and counts what it allocates: whatever it looks at takes some memory.
@@ -152,6 +157,22 @@ func TestStepsOfALargeJobCostWhatChanges(t *testing.T) {
 			func(*cluster.JobSpec) {},
 			func(l *large) { l.job.Count = 10; l.settle(command{op: RunJob{Spec: l.job}}) },
 			(*large).stops,
+		},
+		{
+			"a task has moved to a better place",
+			func(s *cluster.JobSpec) { s.MaxUnavailable, s.Update.Monitor = cluster.Amount{Count: 1}, 0 },
+			func(l *large) {
+				l.join("n10")
+				l.settle(command{op: RebalanceJob{Job: "big"}})
+			},
+			func(l *large) {
+				l.stops()
+				for x := range l.View().Unsettled() {
+					if x.Desired.State.Wanted() {
+						l.settle(l.says(x.ID, cluster.Running))
+					}
+				}
+			},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

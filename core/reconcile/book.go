@@ -9,7 +9,7 @@ import (
 
 // Rest is what a slot counts for in its job while it is at rest: a decision found nothing to do, to say or to wait for in it, and nothing that it depends on has
 // changed since. That is the slot, its tasks and their nodes, what filters, drainers and its job's type say of them, and the job.
-type Rest uint16
+type Rest uint32
 
 const (
 	restWanted   Rest = 1 << iota // neither unwanted, held nor excluded
@@ -24,10 +24,12 @@ const (
 	restMovable                   // up, and moved by the update once there is a place
 	restTask                      // one of those with a task where the job limits how many have one at a time
 	restQueued                    // waits for its turn
+	restIs                        // any slot
+	restBalanced                  // a rebalance that is under way may move its task
 	restAwake                     // not at rest: the next decision looks at it
 	restGone                      // there is no such slot any more
 
-	restTotals = 12 // how many of these are counted
+	restTotals = 14 // how many of these are counted
 )
 
 // totals are how many slots at rest count for what.
@@ -56,6 +58,7 @@ type Entry struct {
 	Rest Rest
 
 	created cluster.Revision // with restMovable: of the task that it keeps
+	node    cluster.NodeID   // with restBalanced: of the task that it keeps
 }
 
 // Book is what is kept of a job between decisions, so that the next one needs to look only at slots that are awake. What it holds follows from the state alone:
@@ -70,6 +73,7 @@ type Book struct {
 	movable  []Entry // in the order in which an update moves them; entries count that are among created
 	created  map[cluster.SlotKey]cluster.Revision
 	queue    []cluster.SlotKey // in the order in which it is their turn; those count that still wait
+	piles    *piles            // nil: no rebalance was under way
 }
 
 // Wake has the next decision look at a slot, which may be a new one.
@@ -78,10 +82,18 @@ func (b *Book) Wake(key cluster.SlotKey) {
 	if ok && r == restAwake {
 		return
 	}
-	b.totals.add(r, -1)
-	delete(b.created, key)
+	b.leave(key)
 	b.slots[key] = restAwake
 	b.awake = append(b.awake, key)
+}
+
+// leave takes a slot out of what is kept of slots at rest.
+func (b *Book) leave(key cluster.SlotKey) {
+	b.totals.add(b.slots[key], -1)
+	delete(b.created, key)
+	if b.piles != nil {
+		b.piles.drop(key)
+	}
 }
 
 // Next returns the book after a decision that was made with b, nil if it was made without; nil if nothing is to be kept, as once nothing is left of a removed
@@ -95,6 +107,9 @@ func (b *Book) Next(r *Result) *Book {
 		return nil
 	case b == nil:
 		b = &Book{slots: make(map[cluster.SlotKey]Rest, len(r.entries)), created: map[cluster.SlotKey]cluster.Revision{}, numbered: r.numbered}
+		if r.rebalancing {
+			b.piles = newPiles()
+		}
 	}
 	for _, e := range r.entries {
 		b.take(e, r.whole)
@@ -102,6 +117,9 @@ func (b *Book) Next(r *Result) *Book {
 	if r.whole {
 		slices.SortFunc(b.movable, b.compare)
 		slices.SortFunc(b.queue, b.compareKeys)
+		if b.piles != nil {
+			b.piles.sort(b.compareKeys)
+		}
 	}
 	b.awake = slices.DeleteFunc(b.awake, func(key cluster.SlotKey) bool { return b.slots[key] != restAwake })
 	for len(b.movable) > 0 && !b.moves(b.movable[0]) {
@@ -121,8 +139,7 @@ func (b *Book) take(e Entry, whole bool) {
 		b.Wake(e.Key)
 		return
 	}
-	b.totals.add(b.slots[e.Key], -1)
-	delete(b.created, e.Key)
+	b.leave(e.Key)
 	if e.Rest == restGone {
 		delete(b.slots, e.Key)
 		return
@@ -131,6 +148,9 @@ func (b *Book) take(e Entry, whole bool) {
 	b.totals.add(e.Rest, 1)
 	if e.Rest&restQueued != 0 {
 		b.queue = insert(b.queue, e.Key, whole, b.compareKeys)
+	}
+	if e.Rest&restBalanced != 0 && b.piles != nil {
+		b.piles.put(e.Key, e.node, whole, b.compareKeys)
 	}
 	if e.Rest&restMovable != 0 {
 		b.created[e.Key] = e.created

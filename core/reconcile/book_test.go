@@ -155,8 +155,8 @@ func (s *scene) happens(r *rapid.T, answered bool, first cluster.JobSpec) {
 		s.again(func(spec *cluster.JobSpec) { *spec = first })
 	}
 	n := s.node(rapid.IntRange(1, 5).Draw(r, "node"))
-	event := rapid.IntRange(0, 11).Draw(r, "event")
-	if s.job() == nil && slices.Contains([]int{3, 4, 10, 11}, event) {
+	event := rapid.IntRange(0, 13).Draw(r, "event")
+	if s.job() == nil && slices.Contains([]int{3, 4, 10, 11, 12, 13}, event) {
 		return // there is nothing of which that could be asked
 	}
 	switch event {
@@ -194,5 +194,9 @@ func (s *scene) happens(r *rapid.T, answered bool, first cluster.JobSpec) {
 		s.control(func(c *cluster.JobControl) { c.Stopped, c.StopGrace = !c.Stopped, -1 })
 	case 11:
 		s.remove()
+	case 12:
+		s.control(func(c *cluster.JobControl) { c.Rebalances++ })
+	case 13:
+		s.control(func(c *cluster.JobControl) { c.RebalancesEnded = c.Rebalances })
 	}
 }

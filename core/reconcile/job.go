@@ -25,6 +25,10 @@ type decision struct {
 	after  int    // entries of the book's movable that were taken, or passed over
 	behind int    // the same of its queue
 
+	wasRoused map[cluster.SlotKey]bool // slots that were at rest, and are looked at
+	roused    map[cluster.NodeID]int   // how many of them are in the book's pile of a node
+	leaving   map[cluster.NodeID]int   // in a rebalance: the job's tasks that leave their nodes
+
 	needsAll bool // it is not enough to look at slots that are not at rest
 
 	former bool // something of a removed job of this name is left

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -38,6 +37,7 @@ func (d *decision) rebalance(seen map[*slot]bool, b *budget, u *cluster.Update) 
 	if !d.job.Rebalancing() {
 		return nil
 	}
+	d.countLeaving()
 	for moved := true; moved; {
 		var busy bool
 		if moved, busy, waiting = d.balancePass(seen, b, u); busy {
@@ -52,74 +52,104 @@ func (d *decision) rebalance(seen map[*slot]bool, b *budget, u *cluster.Update) 
 // happen before the rebalance can come to its end.
 func (d *decision) balancePass(seen map[*slot]bool, b *budget, u *cluster.Update) (moved, busy bool, waiting []move) {
 	stay := map[cluster.NodeID]bool{} // nodes whose tasks have no better place
-	for _, s := range d.balanced() {
-		from := s.keep.Placement.Node
+	looked := len(d.slots)
+	defer func() { d.inOrder(looked) }()
+	c := d.balanced()
+	for {
+		s, key, from, ok := c.next()
 		switch {
-		case seen[s] || s.Leaves == "" && len(s.Nodes) == 0 && stay[from]:
+		case !ok:
+			return moved, busy, nil
+		case s != nil && seen[s], stay[from] && (s == nil || s.Leaves == "" && len(s.Nodes) == 0):
 			continue
 		case len(d.Changes) >= maxChanges:
 			d.wakeIn(1)
 			return moved, true, waiting
+		case s == nil:
+			s = d.rouse(key)
 		}
+		d.cur = s
 		to := cluster.NodeID("")
-		if !onItsWay(s) && (s.Leaves != "" || d.balance.Moved < len(d.slots)) {
-			to = d.Better(d.job, s.Slot, s.keep.Task, d.claims, d.leaving())
+		if !onItsWay(s) && (s.Leaves != "" || d.balance.Moved < len(d.slots)+d.sums.of(restIs)) {
+			to = d.better(s)
 		}
 		if to == "" && !onItsWay(s) {
-			s.Leaves, stay[from] = "", true
+			d.leaves(s, func() { s.Leaves = "" })
+			stay[from] = true
 			continue
 		}
 		m := move{slot: s, cause: cluster.CauseRebalance, by: cluster.SourceCore, grace: -1, room: to, reason: d.whyBetter(to)}
-		if d.admit(m, b, u) == overBudget {
+		v := admitted
+		if d.leaves(s, func() { v = d.admit(m, b, u) }); v == overBudget {
 			return moved, true, []move{m} // the others can go no sooner
 		}
 		moved, busy, seen[s] = true, busy || s.Leaves != "", true
 	}
-	return moved, busy, nil
 }
 
-// leaving returns the tasks that leave their node by what was decided up to now, those of a removed job of this name among them.
-func (d *decision) leaving() map[cluster.TaskID]bool {
-	out := map[cluster.TaskID]bool{}
-	for t := range d.TasksOf(d.job.Name) {
-		if t.CreatedRev < d.job.CreatedRev {
-			out[t.ID] = true
-		}
+// better returns the node that is a better place for the task that a slot keeps, "" if there is none.
+func (d *decision) better(s *slot) cluster.NodeID {
+	from := s.keep.Placement.Node
+	if s.Leaves == from { // it does not count twice
+		d.leaving[from]--
+		defer func() { d.leaving[from]++ }()
 	}
+	return d.Better(d.job, s.Slot, s.keep.Task, d.claims, d.leaving)
+}
+
+// countLeaving counts the tasks of the job that leave their nodes by what was decided up to now, those of a removed job of this name among them.
+func (d *decision) countLeaving() {
+	d.leaving = map[cluster.NodeID]int{}
 	for _, s := range d.slots {
-		for _, t := range s.tasks {
-			if t.told || s.Slot != nil && s.Leaves != "" && s.Leaves == t.Placement.Node {
-				out[t.ID] = true
-			}
+		d.leavers(s, 1)
+	}
+	if !d.former {
+		return
+	}
+	for t := range d.TasksOf(d.job.Name) {
+		if t.CreatedRev < d.job.CreatedRev && t.Placed() && !t.Dead() {
+			d.leaving[t.Placement.Node]++
 		}
 	}
-	return out
 }
 
-// balanced returns the slots whose tasks may move to a better place, those on the nodes with the most of them first, as if each one left in its turn. While a replacement that starts first has no node yet, where the others should be is not
+// leaves does something with a slot that may have to do with whether its tasks leave.
+func (d *decision) leaves(s *slot, do func()) {
+	d.leavers(s, -1)
+	do()
+	d.leavers(s, 1)
+}
+
+func (d *decision) leavers(s *slot, by int) {
+	for _, t := range s.tasks {
+		if t.CreatedRev >= d.job.CreatedRev && t.Placed() && !t.Dead() &&
+			(t.told || !t.Desired.State.Wanted() || s.Slot != nil && s.Leaves != "" && s.Leaves == t.Placement.Node) {
+			d.leaving[t.Placement.Node] += by
+		}
+	}
+}
+
+// balanced returns the slots whose tasks may move to a better place. While a replacement that starts first has no node yet, where the others should be is not
 // known, and only its slot is looked at.
-func (d *decision) balanced() []*slot {
+func (d *decision) balanced() *candidates {
 	var out []*slot
 	awaits := false
 	for _, s := range d.slots {
-		if s.Slot == nil || !s.counts() || !s.up || s.keep.told || s.holdsPlace() || d.stale(s) || s.next != nil && s.Leaves == "" {
+		if s.Slot == nil || !d.mayBalance(s) {
 			continue
 		}
 		awaits = awaits || s.Leaves != "" && !onItsWay(s)
 		out = append(out, s)
 	}
 	if awaits {
-		return slices.DeleteFunc(out, func(s *slot) bool { return s.Leaves == "" })
+		out = slices.DeleteFunc(out, func(s *slot) bool { return s.Leaves == "" })
 	}
-	// The k-th last slot of a node goes when k are left there.
-	left := make(map[cluster.NodeID]int, len(out))
-	rank := make(map[*slot]int, len(out))
-	for _, s := range slices.Backward(out) {
-		left[s.keep.Placement.Node]++
-		rank[s] = left[s.keep.Placement.Node]
-	}
-	slices.SortStableFunc(out, func(a, b *slot) int { return cmp.Compare(rank[b], rank[a]) })
-	return out
+	return d.candidatesAmong(out, !awaits)
+}
+
+// mayBalance reports whether a slot's task may move to a better place.
+func (d *decision) mayBalance(s *slot) bool {
+	return s.counts() && s.up && !s.keep.told && !s.holdsPlace() && !d.stale(s) && (s.next == nil || s.Leaves != "")
 }
 
 // onItsWay reports whether the replacement of a task that leaves for a better place has a node.

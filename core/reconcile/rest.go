@@ -10,7 +10,7 @@ import (
 
 // restful reports whether slots of the job may be left at rest by what is asked of the job itself.
 func (d *decision) restful() bool {
-	return !d.job.Rebalancing() && d.balance == d.job.Rebalance
+	return d.spec.Numbered() || !d.job.Rebalancing()
 }
 
 // sameCourse reports whether an update goes on as it went.
@@ -88,6 +88,13 @@ func (d *decision) sooner(e Entry, m move) bool {
 // rouse has a slot looked at that was at rest. What was decided about others up to now would have changed nothing in it.
 func (d *decision) rouse(key cluster.SlotKey) *slot {
 	d.sums.add(d.book.slots[key], -1)
+	if p := d.book.piles; p != nil && p.where[key] != "" {
+		if d.wasRoused == nil {
+			d.wasRoused, d.roused = map[cluster.SlotKey]bool{}, map[cluster.NodeID]int{}
+		}
+		d.wasRoused[key] = true
+		d.roused[p.where[key]]++
+	}
 	s := d.known(d.View.Slot(d.job.Name, key))
 	d.cur = s
 	d.judge(s)
@@ -119,7 +126,7 @@ func (d *decision) nextQueued() (cluster.SlotKey, bool) {
 
 // keep says what is kept of the slots that were looked at until the next decision.
 func (d *decision) keep(u cluster.Update) {
-	d.whole, d.numbered = d.book == nil, d.spec.Numbered()
+	d.whole, d.numbered, d.rebalancing = d.book == nil, d.spec.Numbered(), d.job.Rebalancing()
 	d.restless = d.restless || !d.restful() || d.former || d.scaled || d.giveUp || d.Rollback != 0 || !sameCourse(u, d.job.Update)
 	if d.restless {
 		d.entries = nil
@@ -133,7 +140,7 @@ func (d *decision) keep(u cluster.Update) {
 		default:
 			e := Entry{Key: s.key, Rest: d.restOf(s, u)}
 			if s.keep != nil {
-				e.created = s.keep.CreatedRev
+				e.created, e.node = s.keep.CreatedRev, s.keep.Placement.Node
 			}
 			d.entries = append(d.entries, e)
 		}
@@ -145,7 +152,11 @@ func (d *decision) keep(u cluster.Update) {
 func (d *decision) rests(s *slot) bool {
 	alive := func(t *task) bool { return !t.dead }
 	forgets := s.queued && len(s.Restarts) > 0 && d.spec.Restart.Window > 0 // as time goes by
-	if s.status == unwanted {
+	leaves := func(t *task) bool { return t.Placed() && !t.Dead() && !t.Desired.State.Wanted() }
+	switch {
+	case d.job.Rebalancing() && slices.ContainsFunc(s.tasks, leaves):
+		return false // they are counted
+	case s.status == unwanted:
 		return !s.unnamed && s.Claim == "" && s.Leaves == ""
 	}
 	return !s.unnamed && !forgets && s.next == nil && s.Claim == "" && s.Leaves == "" && s.MovedBy != cluster.MovedByMonitor &&
@@ -175,5 +186,7 @@ func (d *decision) restOf(s *slot, u cluster.Update) Rest {
 	set(restMovable, is && s.up && stale)
 	set(restTask, s.status != unwanted && s.Ends && !s.Done && s.hasTask())
 	set(restQueued, s.queued)
+	set(restIs, true)
+	set(restBalanced, d.rebalancing && d.mayBalance(s))
 	return out
 }

@@ -192,15 +192,18 @@ func (s *scene) Fits(_ *cluster.Job, slot *cluster.Slot, leaving *cluster.Task, 
 }
 
 // Better finds the node with the fewest tasks of the job, as will be once those that leave have left, if it has fewer than the task's own will have then.
-func (s *scene) Better(j *cluster.Job, slot *cluster.Slot, t *cluster.Task, also []reconcile.Claim, leaving map[cluster.TaskID]bool) cluster.NodeID {
+func (s *scene) Better(j *cluster.Job, slot *cluster.Slot, t *cluster.Task, also []reconcile.Claim, leaving map[cluster.NodeID]int) cluster.NodeID {
 	counts := map[cluster.NodeID]int{}
 	for _, c := range also {
 		counts[c.Node]++
 	}
 	for x := range s.TasksOf(j.Name) {
-		if x.ID != t.ID && x.Placed() && !x.Dead() && !leaving[x.ID] && x.Desired.State.Wanted() {
+		if x.ID != t.ID && x.Placed() && !x.Dead() {
 			counts[x.Placement.Node]++
 		}
+	}
+	for id, n := range leaving {
+		counts[id] -= n
 	}
 	for _, v := range s.slots {
 		if v.Claim != "" && !slices.ContainsFunc(s.SlotTasks(v.Job, v.Key), func(x *cluster.Task) bool { return x.Placed() && x.Desired.State.Wanted() && !x.Dead() }) {

@@ -35,8 +35,9 @@ type View interface {
 	// takes, beside the room that is kept for slots that moved before, and for those in also.
 	Fits(job *cluster.Job, slot *cluster.Slot, leaving *cluster.Task, also []Claim) Fit
 	// Better says on which other node a task of a job's newest version would be placed rather than on its own, "" if on none: as the job's tasks will be spread
-	// once those that were told to stop, and those in leaving, have left, beside the room that is kept for slots that moved before, and for those in also.
-	Better(job *cluster.Job, slot *cluster.Slot, t *cluster.Task, also []Claim, leaving map[cluster.TaskID]bool) cluster.NodeID
+	// once those that leave have left, beside the room that is kept for slots that moved before, and for those in also. leaving is how many of the job's tasks
+	// leave each node, those that were told to stop and are not dead among them, but not t.
+	Better(job *cluster.Job, slot *cluster.Slot, t *cluster.Task, also []Claim, leaving map[cluster.NodeID]int) cluster.NodeID
 }
 
 // Claim is room that one decision keeps for a slot.
@@ -99,6 +100,8 @@ type Result struct {
 	whole    bool    // every slot was looked at
 	restless bool    // nothing is kept
 	numbered bool    // the job's slots are numbers
+
+	rebalancing bool // slots that may move are kept by their nodes
 }
 
 func (r *Result) wakeIn(d time.Duration) {
