@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -53,11 +54,12 @@ type Config struct {
 
 // Agent is a node's agent.
 type Agent struct {
-	cfg    Config
-	holder *pki.Holder
-	file   *state.File
-	set    *worker.Set
-	period time.Duration // of the server's heartbeats, as it said last; 0: it has not yet. Owner: talk
+	cfg     Config
+	holder  *pki.Holder
+	process string // random: which run of the agent this is
+	file    *state.File
+	set     *worker.Set
+	period  time.Duration // of the server's heartbeats, as it said last; 0: it has not yet. Owner: talk
 
 	// Owner: whoever describes the machine, which are the join and then one session after the other.
 	scripts    *machine.Scripts
@@ -95,7 +97,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Agent{cfg: cfg, holder: pki.NewHolder(nil), scripts: machine.NewScripts(cfg.AttributesDir)}, nil
+	return &Agent{cfg: cfg, holder: pki.NewHolder(nil), process: rand.Text(), scripts: machine.NewScripts(cfg.AttributesDir)}, nil
 }
 
 // Run joins the cluster if the agent has not yet, and then runs tasks until the context ends; that alone is no error. It returns a

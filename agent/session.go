@@ -127,7 +127,7 @@ func (s *session) greet() error {
 	id := s.agent.holder.Pair().Identity()
 	err := s.stream.Send(&agentv1.FromAgent{Message: &agentv1.FromAgent_Hello{Hello: &agentv1.Hello{
 		ClusterId: id.ClusterID, Description: wire.NodeDescriptionToProto(s.described), BootId: machine.BootID(),
-		SeenRevision: uint64(s.agent.set.Revision()),
+		SeenRevision: uint64(s.agent.set.Revision()), Process: s.agent.process,
 	}}})
 	if err != nil && !errors.Is(err, io.EOF) { // after EOF, Receive tells why
 		return fmt.Errorf("connect to %s: %w", s.agent.cfg.Server, err)

@@ -139,7 +139,8 @@ func (d *Dispatcher) close() {
 	d.tasks.Wait()
 }
 
-// begin registers a session as the newest of its node and ends the one before. Each one that began is given to forget when it has ended.
+// begin registers a session as the newest of its node and ends the one before. Another process with the node's certificate is refused as long as the one before is
+// heard: two machines that run one node's tasks would run them twice. Each one that began is given to forget when it has ended.
 func (d *Dispatcher) begin(s *session) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,8 +148,12 @@ func (d *Dispatcher) begin(s *session) error {
 		return errStopping
 	}
 	if old := d.sessions[s.node]; old != nil {
+		if since := time.Since(old.heard); s.process != old.process && since < 2*d.opts.Heartbeat {
+			return errTaken
+		}
 		old.end(errSuperseded)
 	}
+	s.heard = time.Now()
 	d.tasks.Add(1)
 	d.next++
 	s.number = d.next
@@ -172,6 +177,7 @@ func (d *Dispatcher) hear(s *session) {
 	defer d.mu.Unlock()
 	if d.sessions[s.node] == s {
 		d.heard[s.node] = struct{}{}
+		s.heard = time.Now()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 var (
 	errStopping   = errors.New("the server is stopping")
 	errSuperseded = errors.New("a newer session of this node has begun")
+	errTaken      = errors.New("another agent has a session with this node's certificate: a data directory serves one agent, and a copy of it is none of its own")
 	errLeft       = errors.New("the node was told to leave")
 	errHungUp     = errors.New("the agent ended the session")
 )
@@ -42,7 +43,7 @@ func codeOf(err error) connect.Code {
 		return codeOfKind(op.Kind)
 	case errors.Is(err, errStopping), errors.Is(err, engine.ErrStopped):
 		return connect.CodeUnavailable
-	case errors.Is(err, errSuperseded):
+	case errors.Is(err, errSuperseded), errors.Is(err, errTaken):
 		return connect.CodeAborted
 	case errors.Is(err, pki.ErrTokenRefused), errors.Is(err, pki.ErrTokenExpired), errors.Is(err, pki.ErrNoCertificate):
 		return connect.CodeUnauthenticated

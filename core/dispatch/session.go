@@ -36,6 +36,8 @@ type session struct {
 	logs   logStreams
 
 	authority pki.Fingerprint // of the certificate that the agent showed
+	process   string          // which run of the agent it is
+	heard     time.Time       // when something last came. Guarded by the dispatcher's lock
 
 	// Owner: the receiver.
 	reports  uint64 // number of the last report
@@ -90,9 +92,10 @@ func (d *Dispatcher) converse(ctx context.Context, node cluster.NodeID, authorit
 		}
 		return err
 	}
-	s := &session{d: d, node: node, authority: authority, stream: conn, ended: make(chan struct{}), told: make(map[cluster.TaskID]told)}
+	s := &session{d: d, node: node, authority: authority, process: hello.GetProcess(), stream: conn, ended: make(chan struct{}), told: make(map[cluster.TaskID]told)}
 	s.out.init()
 	if err := d.begin(s); err != nil {
+		log.Warn("agent turned away", "error", err)
 		return err
 	}
 	defer d.forget(s)

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -301,6 +302,41 @@ func TestHeartbeatsAreGathered(t *testing.T) {
 		if late.result != errStopping {
 			t.Errorf("a session after the end got %v, want %v", late.result, errStopping)
 		}
+	})
+}
+
+// Another process with a node's certificate, such as one on a copy of its data directory, has no session as long as the first is heard; after that it has.
+func TestASecondAgentIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newFakeEngine(readyNode("n1"))
+		d := newDispatcher(t, e)
+		as := func(process string) *agentv1.Hello {
+			h := hello()
+			h.Process = process
+			return h
+		}
+		first := dial(t, d, "n1", as("a"))
+		first.welcome()
+		time.Sleep(3 * time.Second)
+		first.send(&agentv1.FromAgent{Message: &agentv1.FromAgent_Heartbeat{Heartbeat: &agentv1.Heartbeat{}}})
+		second := dial(t, d, "n1", as("b"))
+		<-second.gone
+		if code := connect.CodeOf(asConnect(second.result)); code != connect.CodeAborted || !errors.Is(second.result, errTaken) {
+			t.Errorf("the second agent is told %v", second.result)
+		}
+		select {
+		case <-first.gone:
+			t.Errorf("the first session ended with %v", first.result)
+		default:
+		}
+		again := dial(t, d, "n1", as("a"))
+		<-first.gone
+		again.welcome()
+		time.Sleep(4*time.Second + 1)
+		late := dial(t, d, "n1", as("b"))
+		late.welcome()
+		<-again.gone
+		_ = late.hangUp()
 	})
 }
 

@@ -400,6 +400,7 @@ type Hello struct {
 	Description   *v1.NodeDescription    `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	BootId        string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	SeenRevision  uint64                 `protobuf:"varint,4,opt,name=seen_revision,json=seenRevision,proto3" json:"seen_revision,omitempty"` // of the newest assignments that it applied
+	Process       string                 `protobuf:"bytes,5,opt,name=process,proto3" json:"process,omitempty"`                                // random, of this run of the agent: another one with the same certificate is refused while this one is heard
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -460,6 +461,13 @@ func (x *Hello) GetSeenRevision() uint64 {
 		return x.SeenRevision
 	}
 	return 0
+}
+
+func (x *Hello) GetProcess() string {
+	if x != nil {
+		return x.Process
+	}
+	return ""
 }
 
 // What the agent observed. The first report of a session is full: every task that the agent knows.
@@ -1535,13 +1543,14 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\theartbeat\x18\x03 \x01(\v2\x1c.setpoint.agent.v1.HeartbeatH\x00R\theartbeat\x12B\n" +
 	"\vdescription\x18\x04 \x01(\v2\x1e.setpoint.agent.v1.DescriptionH\x00R\vdescription\x12-\n" +
 	"\x04logs\x18\x05 \x01(\v2\x17.setpoint.agent.v1.LogsH\x00R\x04logsB\t\n" +
-	"\amessage\"\xa4\x01\n" +
+	"\amessage\"\xbe\x01\n" +
 	"\x05Hello\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12>\n" +
 	"\vdescription\x18\x02 \x01(\v2\x1c.setpoint.v1.NodeDescriptionR\vdescription\x12\x17\n" +
 	"\aboot_id\x18\x03 \x01(\tR\x06bootId\x12#\n" +
-	"\rseen_revision\x18\x04 \x01(\x04R\fseenRevision\"\x95\x01\n" +
+	"\rseen_revision\x18\x04 \x01(\x04R\fseenRevision\x12\x18\n" +
+	"\aprocess\x18\x05 \x01(\tR\aprocess\"\x95\x01\n" +
 	"\x06Report\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x12\x12\n" +
