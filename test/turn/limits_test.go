@@ -24,6 +24,7 @@ type limits struct {
 	since   sample
 	profile *os.File
 	parts   int // of the profile
+	begun   bool
 }
 
 type sample struct {
@@ -65,10 +66,11 @@ func (l *limits) begin() {
 			l.b.Fatal(err)
 		}
 	}
-	l.since = l.now()
+	l.begun, l.since = true, l.now()
 }
 
 func (l *limits) end() {
+	l.begun = false
 	s := l.now()
 	l.wall, l.own, l.plugins = l.wall+s.at.Sub(l.since.at), l.own+s.own-l.since.own, l.plugins+s.plugins-l.since.plugins
 	if l.profile != nil {
@@ -91,7 +93,9 @@ func (l *limits) aside(f func()) {
 
 // report ends watching and tells what share of all processors' time was used, and what share of that by plugins.
 func (l *limits) report() {
-	l.end()
+	if l.begun {
+		l.end()
+	}
 	all := l.own + l.plugins
 	l.b.ReportMetric(100*all.Seconds()/(l.wall.Seconds()*float64(runtime.GOMAXPROCS(0))), "busy-%")
 	if l.x != nil && all > 0 {

@@ -242,14 +242,18 @@ func BenchmarkPlace(b *testing.B) {
 		b.Run(fmt.Sprintf("nodes=%d/tasks=%d/classes=%d", size.nodes, size.tasks, size.classes), func(b *testing.B) {
 			var placed, turns int
 			var decide, commit time.Duration
+			machine := &limits{b: b}
 			for b.Loop() {
 				b.StopTimer()
 				w := newBench(b, size.nodes)
 				w.until(b, func() bool { return len(w.in.ch) == 0 && pluginsReady(w) })
 				p := w.play(b)
+				machine.x = w
+				machine.begin()
 				b.StartTimer()
 				p.place(b, jobs(size.classes, size.tasks), size.tasks)
 				b.StopTimer()
+				machine.end()
 				p.end(b)
 				if n := waiting(w.eng.View(), size.tasks); n != 0 {
 					b.Fatalf("%d tasks wait", n)
@@ -257,6 +261,7 @@ func BenchmarkPlace(b *testing.B) {
 				placed, turns, decide, commit = placed+size.tasks, turns+p.turns, decide+p.decide, commit+p.commit
 				b.StartTimer()
 			}
+			machine.report()
 			b.ReportMetric(float64(placed)/b.Elapsed().Seconds(), "tasks/s")
 			b.ReportMetric(float64(commit.Milliseconds())/float64(b.N), "commit-ms/op")
 			b.ReportMetric(float64(decide.Milliseconds())/float64(b.N), "decide-ms/op")
