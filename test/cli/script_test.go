@@ -64,10 +64,11 @@ func TestScripts(t *testing.T) {
 			case "memory-enforced":
 				return memoryEnforced()
 			case "python-grpc":
-			default:
-				return false, fmt.Errorf("condition %q is unknown", name)
+				return exec.Command("/usr/bin/python3", "-c", "import grpc, google.protobuf").Run() == nil, nil
+			case "docker":
+				return os.Getenv(engineEnv) != "", nil
 			}
-			return exec.Command("/usr/bin/python3", "-c", "import grpc, google.protobuf").Run() == nil, nil
+			return false, fmt.Errorf("condition %q is unknown", name)
 		},
 		Setup: func(env *testscript.Env) error {
 			c := &world{dir: filepath.Join(env.WorkDir, "d")}
@@ -77,6 +78,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("EXAMPLES", examples)
 			env.Setenv("PLUGINS", plugins)
 			env.Setenv("TMPDIR", os.TempDir())
+			env.Setenv(engineEnv, os.Getenv(engineEnv))
+			env.Setenv("DOCKER_HOST", os.Getenv(engineEnv))
 			env.Defer(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 				defer cancel()
@@ -87,7 +90,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"dev": cmdDev, "exits": cmdExits, "eventually": cmdEventually, "signal": cmdSignal, "agent": cmdAgent, "tasks": cmdTasks, "background": cmdBackground, "ordered": cmdOrdered, "save": cmdSave,
+			"dev": cmdDev, "exits": cmdExits, "eventually": cmdEventually, "signal": cmdSignal, "agent": cmdAgent, "tasks": cmdTasks, "background": cmdBackground, "image": cmdImage, "ordered": cmdOrdered, "save": cmdSave,
 		},
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 
 	"github.com/setpointd/setpoint/agent/driver"
@@ -75,8 +76,9 @@ type Driver struct {
 	busy   keyLock // by container name; held while a task is started or removed
 	ending keyLock // by container name; held while one is told to stop
 
-	mu    sync.Mutex
+	mu    sync.Mutex             // guards what follows
 	kills map[string]*time.Timer // of tasks that were told to stop, by container name: kills what has not ended then
+	found *system.Info           // what the engine said of itself last, which it finds out by starting programs; nil: it was not asked yet
 }
 
 // errForeign: there is a container with the task's name which this driver did not make.
@@ -118,6 +120,29 @@ func New(opts Options) (*Driver, error) {
 
 // Name is "docker".
 func (d *Driver) Name() string { return Name }
+
+// info returns what the engine said of itself when it was asked last.
+func (d *Driver) info(ctx context.Context) (*system.Info, error) {
+	d.mu.Lock()
+	found := d.found
+	d.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+	return d.ask(ctx)
+}
+
+// ask asks the engine who it is.
+func (d *Driver) ask(ctx context.Context) (*system.Info, error) {
+	answer, err := d.engine.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return nil, plain(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.found = &answer.Info
+	return d.found, nil
+}
 
 // look returns the task's container. It returns driver.ErrNotFound if there is none.
 func (d *Driver) look(ctx context.Context, taskID string) (*container.InspectResponse, error) {

@@ -21,12 +21,12 @@ func (d *Driver) Fingerprint(ctx context.Context) (driver.Fingerprint, error) {
 	if _, err := d.engine.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true, ForceNegotiate: true}); err != nil {
 		return driver.Fingerprint{}, fmt.Errorf("ask the engine at %s: %w", d.opts.Host, plain(err))
 	}
-	found, err := d.engine.Info(ctx, client.InfoOptions{})
+	found, err := d.ask(ctx)
 	if err != nil {
-		return driver.Fingerprint{}, fmt.Errorf("ask the engine at %s: %w", d.opts.Host, plain(err))
+		return driver.Fingerprint{}, fmt.Errorf("ask the engine at %s: %w", d.opts.Host, err)
 	}
-	if found.Info.OSType != "linux" {
-		return driver.Fingerprint{}, fmt.Errorf("the engine at %s runs containers of %s; this driver runs those of linux", d.opts.Host, found.Info.OSType)
+	if found.OSType != "linux" {
+		return driver.Fingerprint{}, fmt.Errorf("the engine at %s runs containers of %s; this driver runs those of linux", d.opts.Host, found.OSType)
 	}
 	enforced := func(is bool) string {
 		if is {
@@ -36,14 +36,14 @@ func (d *Driver) Fingerprint(ctx context.Context) (driver.Fingerprint, error) {
 	}
 	return driver.Fingerprint{Attributes: map[string]string{
 		"driver.docker":                "true",
-		"driver.docker.version":        found.Info.ServerVersion,
+		"driver.docker.version":        found.ServerVersion,
 		"driver.docker.api":            d.engine.ClientVersion(),
-		"driver.docker.storage":        found.Info.Driver,
-		"driver.docker.cgroup_version": cmp.Or(found.Info.CgroupVersion, "1"),
-		"driver.docker.live_restore":   strconv.FormatBool(found.Info.LiveRestoreEnabled),
-		"driver.docker.memory":         enforced(found.Info.MemoryLimit),
-		"driver.docker.cpu":            enforced(found.Info.CPUShares),
-		"driver.docker.pids":           enforced(found.Info.PidsLimit),
+		"driver.docker.storage":        found.Driver,
+		"driver.docker.cgroup_version": cmp.Or(found.CgroupVersion, "1"),
+		"driver.docker.live_restore":   strconv.FormatBool(found.LiveRestoreEnabled),
+		"driver.docker.memory":         enforced(found.MemoryLimit),
+		"driver.docker.cpu":            enforced(found.CPUShares),
+		"driver.docker.pids":           enforced(found.PidsLimit),
 	}}, nil
 }
 

@@ -70,7 +70,9 @@ func hopeless(err error) bool {
 	if notFound(err) || cerrdefs.IsInvalidArgument(err) || cerrdefs.IsUnauthorized(err) || cerrdefs.IsPermissionDenied(err) {
 		return true
 	}
-	for _, words := range []string{"manifest unknown", "pull access denied", "repository name not known", "unauthorized:", "denied:", "no matching manifest"} {
+	for _, words := range []string{
+		"manifest unknown", "repository name not known", "no matching manifest", "pull access denied", "denied:", "unauthorized:", "no basic auth credentials",
+	} {
 		if strings.Contains(err.Error(), words) {
 			return true
 		}

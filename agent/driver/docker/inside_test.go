@@ -142,6 +142,8 @@ func TestPorts(t *testing.T) {
 	host := task("job/3/1", "listen", "18084", "out", "up")
 	host.Ports = []driver.Port{{Name: "http", Number: 18084}}
 	host.Settings["network"] = "host"
+	delete(same.Settings, "network")
+	delete(mapped.Settings, "network")
 	for _, spec := range []driver.Spec{same, mapped, host} {
 		h := start(t, d, spec)
 		for _, err := range d.Logs(t.Context(), h, driver.LogsRequest{Follow: true}) {

@@ -147,18 +147,25 @@ func health(t *testing.T, d *Driver, h driver.Handle, until func(driver.Health) 
 	}
 }
 
-// enginePID returns the process of the engine.
-func enginePID(t *testing.T) int {
+// killEngine kills the engine and the program that it runs containers with, and waits until both are gone: an engine that finds the other one still dying does not
+// start another.
+func killEngine(t *testing.T) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(os.Getenv(envDir), "pid"))
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"pid", "exec/containerd/containerd.pid"} {
+		text, err := os.ReadFile(filepath.Join(os.Getenv(envDir), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err := syscall.Kill(pid, syscall.SIGKILL); err == nil; err = syscall.Kill(pid, 0) {
+			if !pause(t.Context(), 10*time.Millisecond) {
+				t.Fatal("the engine does not end")
+			}
+		}
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pid
 }
 
 // The engine is killed and started again. What it keeps alive meanwhile goes on, is waited for and read on; what died meanwhile has ended.
@@ -166,7 +173,7 @@ func TestEngineStartsAgain(t *testing.T) {
 	if os.Getenv(envDir) == "" {
 		t.Skipf("%s is not set: it is not known how the engine is started", envDir)
 	}
-	d := fresh(t)
+	d := alone(t)
 	dir := t.TempDir()
 	lives := task("job/1/1", "out", "before", "until", "/in/go", "out", "after", "exit", "5")
 	lives.Settings["mounts"] = `[{"source": "` + dir + `", "target": "/in"}]`
@@ -196,13 +203,7 @@ func TestEngineStartsAgain(t *testing.T) {
 		t.Errorf("it wrote %q", line)
 	}
 
-	engine := enginePID(t)
-	if err := syscall.Kill(engine, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	for ctx := t.Context(); syscall.Kill(engine, 0) == nil; {
-		pause(ctx, 10*time.Millisecond)
-	}
+	killEngine(t)
 	if _, err := d.Fingerprint(t.Context()); err == nil {
 		t.Error("a driver without an engine says what it can")
 	}

@@ -31,7 +31,25 @@ const (
 	program   = "/task" // in the image
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
+
+// opened are the engines' clients of all tests. Owner: open, and closing once the tests have ended.
+var opened struct {
+	mu      sync.Mutex
+	clients []*client.Client
+}
+
+// closing runs the tests and then closes connections that are kept for the next request.
+type closing struct{ *testing.M }
+
+func (c closing) Run() int {
+	defer func() {
+		for _, engine := range opened.clients {
+			engine.Close()
+		}
+	}()
+	return c.M.Run()
+}
 
 // engineHost returns the address of the engine that tests may use as they like; without one the test is skipped.
 func engineHost(t *testing.T) string {
@@ -109,12 +127,21 @@ func open(t *testing.T, host, dir string) *Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { d.engine.Close() })
+	opened.mu.Lock()
+	defer opened.mu.Unlock()
+	opened.clients = append(opened.clients, d.engine)
 	return d
 }
 
-// fresh opens a driver on a new directory, and sweeps it in the end.
+// fresh opens a driver on a new directory, and sweeps it in the end. Tests that use it run beside each other.
 func fresh(t *testing.T) *Driver {
+	t.Helper()
+	t.Parallel()
+	return alone(t)
+}
+
+// alone is fresh for a test with which no other one runs.
+func alone(t *testing.T) *Driver {
 	t.Helper()
 	d := open(t, engineHost(t), t.TempDir())
 	t.Cleanup(func() {
@@ -125,9 +152,11 @@ func fresh(t *testing.T) *Driver {
 	return d
 }
 
-// task returns the specification of a task that does what the program's arguments say.
+// task returns the specification of a task that does what the program's arguments say. It has no network, for that takes longer than all else.
 func task(id string, args ...string) driver.Spec {
-	return driver.Spec{TaskID: id, Command: append([]string{program}, args...), Settings: map[string]string{"image": testImage, "pull": "never"}}
+	return driver.Spec{
+		TaskID: id, Command: append([]string{program}, args...), Settings: map[string]string{"image": testImage, "pull": "never", "network": "none"},
+	}
 }
 
 func start(t *testing.T, d *Driver, spec driver.Spec) driver.Handle {
@@ -165,8 +194,10 @@ func output(t *testing.T, d *Driver, h driver.Handle) []string {
 
 func TestConformance(t *testing.T) {
 	host := engineHost(t)
+	t.Parallel()
 	drivertest.Run(t, drivertest.Harness{
-		New: func(t *testing.T, dir string) driver.Driver { return open(t, host, dir) },
+		Parallel: true,
+		New:      func(t *testing.T, dir string) driver.Driver { return open(t, host, dir) },
 		Spec: func(spec *driver.Spec, b drivertest.Behaviour) {
 			var args []string
 			if b.Deaf {

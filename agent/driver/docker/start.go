@@ -37,12 +37,12 @@ func (d *Driver) start(ctx context.Context, spec driver.Spec) (driver.Handle, er
 		return driver.Handle{}, err
 	}
 	defer unlock()
-	found, err := d.engine.Info(ctx, client.InfoOptions{})
+	engine, err := d.info(ctx)
 	if err != nil {
-		return driver.Handle{}, plain(err)
+		return driver.Handle{}, err
 	}
 	s, wrong := parseSettings(spec.Settings)
-	free := unenforced(spec.Resources, s, &found.Info)
+	free := unenforced(spec.Resources, s, engine)
 	c, err := d.look(ctx, spec.TaskID)
 	switch {
 	case !errors.Is(err, driver.ErrNotFound):
@@ -51,7 +51,7 @@ func (d *Driver) start(ctx context.Context, spec driver.Spec) (driver.Handle, er
 	case len(free) > 0 && d.opts.Required:
 		return driver.Handle{}, &refusal{driver.RejectUnenforced, "it cannot be held to its limits here: " + strings.Join(free, "; ")}
 	default:
-		c, err = d.create(ctx, spec, s, &found.Info)
+		c, err = d.create(ctx, spec, s, engine)
 	}
 	if err != nil {
 		return driver.Handle{}, err

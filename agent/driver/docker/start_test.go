@@ -18,11 +18,11 @@ import (
 func TestCreatedAndNeverStarted(t *testing.T) {
 	d := fresh(t)
 	spec := task("job/1/1", "out", "once", "exit", "3")
-	found, err := d.engine.Info(t.Context(), client.InfoOptions{})
+	engine, err := d.info(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := d.create(t.Context(), spec, settings{Image: testImage, Pull: pullNever}, &found.Info)
+	made, err := d.create(t.Context(), spec, settings{Image: testImage, Pull: pullNever}, engine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +97,7 @@ func TestRefused(t *testing.T) {
 func TestPortIsTaken(t *testing.T) {
 	d := fresh(t)
 	first := task("job/1/1", "listen", "8080")
+	delete(first.Settings, "network")
 	first.Ports = []driver.Port{{Name: "http", Number: 18080}}
 	h := start(t, d, first)
 	second := first
@@ -137,7 +138,7 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	if all, err := d.List(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("list is %+v, %v", all, err)
 	}
-	other := fresh(t)
+	other := alone(t)
 	start(t, other, task("job/1/1"))
 	if all, err := d.List(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("list is %+v, %v", all, err)

@@ -17,6 +17,8 @@ type Harness struct {
 	New func(t *testing.T, dir string) driver.Driver
 	// Dir makes a directory for one test; nil: t.TempDir.
 	Dir func(t *testing.T) string
+	// Parallel has the tests run beside each other, for drivers of which one does not disturb another.
+	Parallel bool
 	// Spec fills in what makes a task behave as asked. The id is set already.
 	Spec func(spec *driver.Spec, b Behaviour)
 	// Hog fills in what makes a task touch ever more memory, and hold it. It is needed of drivers that enforce limits of memory.
@@ -77,6 +79,9 @@ func Run(t *testing.T, h Harness) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			if h.Parallel {
+				t.Parallel()
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), Deadline)
 			defer cancel()
 			dir := h.Dir(t)
