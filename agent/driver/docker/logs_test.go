@@ -60,7 +60,7 @@ func FuzzReadFrame(f *testing.F) {
 	f.Add(frame(2, "2026-01-02T03:04:05Z "))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		from := bufio.NewReader(bytes.NewReader(data))
-		for range len(data) {
+		for range data {
 			line, err := readFrame(from)
 			if err != nil {
 				return
@@ -125,7 +125,14 @@ func TestFollowGoesOn(t *testing.T) {
 		after  int
 		stream driver.Stream
 	}{
-		{0, driver.Stdout}, {5, driver.Stderr}, {3, driver.Stdout}, {3, driver.Stdout}, {3, driver.Stdout}, {5, driver.Stderr}, {7, driver.Stdout}, {6, driver.Stderr},
+		{0, driver.Stdout},
+		{5, driver.Stderr},
+		{3, driver.Stdout},
+		{3, driver.Stdout},
+		{3, driver.Stdout},
+		{5, driver.Stderr},
+		{7, driver.Stdout},
+		{6, driver.Stderr},
 		{8, driver.Stdout},
 	} {
 		text := strconv.Itoa(i)
