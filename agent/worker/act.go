@@ -30,7 +30,7 @@ func (t *task) act(ctx context.Context, next action, v view, told state.Assignme
 		t.giveUp()
 		t.sleep(ctx, time.Now())
 	case announce:
-		t.observe(func(s *state.Status) { s.State, s.Healthy, s.Message = cluster.Running, t.passed, t.startedMessage() })
+		t.observe(func(s *state.Status) { s.State, s.Healthy, s.Message = cluster.Running, t.passed, t.whileRunning("started") })
 	case stop:
 		t.fenced = t.fenced || v.fenced
 		t.stop(ctx)
@@ -127,6 +127,9 @@ func (t *task) started(ctx context.Context, h driver.Handle, err error) {
 	switch {
 	case err == nil:
 		t.handle, t.since, t.unsaved = h, time.Now(), true
+		if len(h.Unenforced) > 0 {
+			t.log.Warn("task runs without limits that it asks for", "reason", strings.Join(h.Unenforced, "; "))
+		}
 		t.setRuntime(running)
 		t.attend(ctx)
 	case errors.As(err, &refused):
@@ -140,12 +143,12 @@ func (t *task) started(ctx context.Context, h driver.Handle, err error) {
 	}
 }
 
-// startedMessage says that the task runs, and what of its limits nobody holds it to.
-func (t *task) startedMessage() string {
+// whileRunning is a message of a task that runs, with what of its limits nobody holds it to.
+func (t *task) whileRunning(message string) string {
 	if len(t.handle.Unenforced) == 0 {
-		return "started"
+		return message
 	}
-	return "started; not enforced here: " + strings.Join(t.handle.Unenforced, "; ")
+	return message + "; not enforced here: " + strings.Join(t.handle.Unenforced, "; ")
 }
 
 // attend waits for the end of what runs, and checks its health meanwhile.

@@ -104,5 +104,5 @@ func (t *task) judged(v health.Verdict) {
 	if !runs {
 		return
 	}
-	t.observe(func(s *state.Status) { s.Healthy, s.Message = v.Healthy, v.Message })
+	t.observe(func(s *state.Status) { s.Healthy, s.Message = v.Healthy, t.whileRunning(v.Message) })
 }

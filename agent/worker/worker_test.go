@@ -591,7 +591,10 @@ func TestFeed(t *testing.T) {
 }
 
 // A driver that runs tasks without holding them to their limits.
-type laxDriver struct{ driver.Driver }
+type laxDriver struct {
+	driver.Driver
+	driver.HealthReporter
+}
 
 func (d laxDriver) Start(ctx context.Context, spec driver.Spec) (driver.Handle, error) {
 	h, err := d.Driver.Start(ctx, spec)
@@ -602,13 +605,19 @@ func (d laxDriver) Start(ctx context.Context, spec driver.Spec) (driver.Handle, 
 func TestWhatIsNotEnforcedIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		b.wrap = func(s Store, d driver.Driver) (Store, driver.Driver) { return s, laxDriver{d} }
+		b.wrap = func(s Store, d driver.Driver) (Store, driver.Driver) { return s, laxDriver{d, d.(driver.HealthReporter)} }
 		b.open()
 		defer b.close()
 		b.apply(orders(1, wanted(web, nil)))
-		want := "started; not enforced here: memory: no control groups here; cpu: nor for this"
-		if got := b.want(web, cluster.Running); got.Message != want {
-			t.Errorf("message is %q, want %q", got.Message, want)
+		const want = "; not enforced here: memory: no control groups here; cpu: nor for this"
+		if got := b.want(web, cluster.Running); got.Message != "started"+want {
+			t.Errorf("message is %q, want %q", got.Message, "started"+want)
+		}
+		other := cluster.TaskID("checked/1/6")
+		b.apply(orders(2, wanted(web, nil), wanted(other, map[string]string{"healthy_after": "2s"})))
+		time.Sleep(4 * time.Second)
+		if got := b.want(other, cluster.Running); got.Message != "healthy"+want {
+			t.Errorf("message is %q, want %q", got.Message, "healthy"+want)
 		}
 	})
 }
