@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/daemon"
 	"github.com/setpointd/setpoint/core/config"
+	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/core/store"
 )
 
@@ -27,7 +29,10 @@ Configuration files, and directories of them, are read in the order given; --dat
 every setting. Certificates and an administrator's credential are made in the data directory at the first start.
 
 SIGHUP has the files read again: plugins that were added, removed or changed, or whose executable did, are started, ended or replaced as
-` + "`setpoint plugin reload`" + ` does; the log names other settings that changed, which need a restart.`,
+` + "`setpoint plugin reload`" + ` does; the log names other settings that changed, which need a restart.
+
+The server collects garbage earlier than Go's programs do, so that a large cluster's state takes half as much again as it is, not twice. With GOGC or
+GOMEMLIMIT in its environment it does as those say.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkListen(listen); err != nil {
 				return err
@@ -75,8 +80,16 @@ func checkListen(address string) error {
 	return nil
 }
 
+// gcPercent returns by how many percent a server's memory grows before garbage is collected; false: as the operator says, who set Go's variables.
+func (a *app) gcPercent() (int, bool) {
+	return engine.GCPercent, a.env("GOGC") == "" && a.env("GOMEMLIMIT") == ""
+}
+
 // serve runs a server until the context ends. On SIGHUP it reads its configuration again.
 func (a *app) serve(ctx context.Context, cfg *config.Config, read func() (*config.Config, error)) error {
+	if percent, ours := a.gcPercent(); ours {
+		debug.SetGCPercent(percent)
+	}
 	hangUps, stop := hangUps()
 	defer stop()
 	s, err := daemon.Open(ctx, daemon.Options{

@@ -112,6 +112,7 @@ type agent struct {
 // New returns an engine that continues from a state, which it takes over. now is the moment of the start: engine time goes on from the state's.
 func New(cfg Config, st *State, now cluster.Time) *Engine {
 	st.words = nil
+	st.compact()
 	e := blank(cfg, st)
 	e.started = now
 	e.load(now)
@@ -160,17 +161,21 @@ func (e *Engine) load(now cluster.Time) {
 		}
 		return true
 	})
-	for t := range st.Tasks() {
-		if i, ok := e.index[t.Placement.Node]; ok && reserves(t) {
-			e.ledger.take(i, t)
+	var t cluster.Task
+	for x := range st.allTasks() {
+		x.into(&t)
+		if i, ok := e.index[t.Placement.Node]; ok && reserves(&t) {
+			e.ledger.take(i, &t)
 		}
-		if reserves(t) {
-			e.takeAddresses(t)
+		if reserves(&t) {
+			e.takeAddresses(&t)
 		}
-		if e.waits(t) {
-			e.joinGroup(t)
+		if e.waits(&t) {
+			e.joinGroup(x.unpack()) // which keeps it
 		}
-		e.dirtyJobs[t.Job] = true
+		if e.work.Job(t.Job) == nil {
+			e.dirtyJobs[t.Job] = true // removed; the others are dirty already
+		}
 	}
 	e.published.Store(st)
 }

@@ -30,6 +30,20 @@ func (p nodeTasks) fork() nodeTasks {
 	return nodeTasks{nodes: p.nodes.Copy(), turn: p.turn + 1, copying: p.copying}
 }
 
+// compact makes the trees as small as they can be.
+func (p nodeTasks) compact() {
+	var nodes []cluster.NodeID
+	p.nodes.Scan(func(node cluster.NodeID, _ tasksOfOne) bool {
+		nodes = append(nodes, node)
+		return true
+	})
+	for _, node := range nodes {
+		of, _ := p.nodes.Get(node)
+		of.ids = compacted(of.ids)
+		p.nodes.Set(node, of)
+	}
+}
+
 // own returns the tasks of a node, to be changed.
 func (p nodeTasks) own(node cluster.NodeID) *btree.Map[cluster.TaskID, struct{}] {
 	of, ok := p.nodes.Get(node)

@@ -356,6 +356,19 @@ func GroupKey(t *cluster.Task) string {
 	return key + "@" + strings.Join(ids, ",")
 }
 
+// compact makes the trees of a state that was loaded as small as they can be: those that grow at one end leave their leaves half empty. A tree that is copied has
+// no more room than it needs.
+func (s *State) compact() {
+	s.slots, s.tasks = compacted(s.slots), compacted(s.tasks)
+	s.onNode.compact()
+}
+
+func compacted[K cmp.Ordered, V any](m *btree.Map[K, V]) *btree.Map[K, V] {
+	out := m.Copy()
+	out.ScanMut(func(K, V) bool { return true })
+	return out
+}
+
 func values[K cmp.Ordered, V any](m *btree.Map[K, V]) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		m.Scan(func(_ K, v V) bool { return yield(v) })

@@ -170,12 +170,13 @@ func (e *Engine) reconcile(now cluster.Time) time.Duration {
 	}
 	order := e.jobsInOrder()
 	clear(e.leftOver)
+	jobs := decisions{e: e, now: now, changes: len(e.changes)}
 	for i, name := range order {
 		if len(e.touched) >= e.cfg.MaxChanges {
 			e.leaveOver(order[i:])
 			break
 		}
-		r := reconcile.Job(e.view(), name, now, e.rev)
+		r := jobs.next(order[i:])
 		if e.cfg.Doubt {
 			e.doubt(name, &r, now)
 		}
