@@ -59,6 +59,10 @@ test: build ## Run all tests
 race: ## Run all tests under the race detector
 	go test -race ./...
 
+.PHONY: docker
+docker: build ## Test the docker driver on an engine of its own (root, docker.io)
+	.ci/docker
+
 .PHONY: scenarios
 scenarios: build ## Run the black-box scenarios with all their repetitions (long)
 	SETPOINT_SCENARIOS=full go test -count=1 -timeout 3h -v ./test/...
