@@ -60,7 +60,7 @@ $(go run ./test/internal/figures targets "$raw")
 
 **turn** is the whole way from committed jobs to committed placements: new jobs whose classes the constraint plugin, a process of its own, has to compile first,
 their slots and tasks, a node for each task, and bbolt committing each turn to disk. \`decide\` is the time in the engine, \`commit\` the time in encoding and
-bbolt; what is left is spent waiting for the plugin. **Trace** replays the openb trace (1,523 nodes and 8,152 pods
+bbolt, which go on side by side. **Trace** replays the openb trace (1,523 nodes and 8,152 pods
 of a cluster with GPUs; skipped where it is not beside the project) the same way, each pod a job of one task, in the order in which they came: how many found a
 place (\`placed\`), what the others lack where they come nearest (\`lack-…\`), and how much of the nodes that have a pod is used. \`gpu-stranded\` is the share of
 all GPUs that is free on nodes which cannot take a pod that wants some, of the pods taken at random. GPUs are counted as devices, where a pod's share of one takes

@@ -90,7 +90,7 @@ func NewGame(k Kind, plugins ...sdk.Plugin) *Game {
 	}
 	if k.Ahead {
 		ahead := rand.New(rand.NewPCG(seed, 4))
-		g.World.Ahead = func() (yes, first bool) { return ahead.IntN(3) > 0, ahead.IntN(2) > 0 }
+		g.World.Ahead = func() bool { return ahead.IntN(3) > 0 }
 	}
 	for i := range g.size.jobs {
 		g.jobs = append(g.jobs, fmt.Sprintf("%s%d", [...]string{"web", "batch", "all", "sweep"}[[...]int{0, 2, 1, 0, 0, 3}[i%6]], i))

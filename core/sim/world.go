@@ -25,9 +25,9 @@ type World struct {
 	// CommitFault is asked before each commit what becomes of it; nil: it succeeds.
 	CommitFault func() Outcome
 
-	// Ahead is asked before each turn whether another is to be decided before it is committed, and which of the two takes the inputs; nil: there is none. Inputs of
-	// one moment stay together, since what the checkers know is of that moment.
-	Ahead func() (yes, first bool)
+	// Ahead is asked before each turn whether another is to be decided before it is committed; nil: there is none. The other takes what an operator asks for, and
+	// otherwise goes on where the first ended; inputs of one moment stay together, since what the checkers know is of that moment.
+	Ahead func() bool
 
 	now      cluster.Time  // the engine's
 	real     time.Duration // the world's, in which agents and plugins live; it goes on while the daemon is away
@@ -173,28 +173,15 @@ func (w *World) send(in ...engine.Input) {
 
 // step has the engine decide about what waits, commits and delivers. It reports whether the daemon survived that.
 func (w *World) step(more ...engine.Input) (engine.Output, bool) {
-	in := append(w.inputs, more...)
+	in := w.inputs
 	w.inputs = nil
-	if w.Ahead != nil {
-		if yes, first := w.Ahead(); yes {
-			return w.stepTwice(in, first)
-		}
+	if w.Ahead != nil && w.Ahead() {
+		w.looked("turns decided ahead")
+		one, two := w.decide(in), w.decide(more)
+		return two, w.deliver(one) && w.deliver(two)
 	}
-	out := w.decide(in)
+	out := w.decide(append(in, more...))
 	return out, w.deliver(out)
-}
-
-// stepTwice has the engine decide two turns before the first is committed. One of them takes the inputs, and the returned output has its replies.
-func (w *World) stepTwice(in []engine.Input, first bool) (engine.Output, bool) {
-	w.looked("turns decided ahead")
-	var rest []engine.Input
-	if !first {
-		in, rest = rest, in
-	}
-	one, two := w.decide(in), w.decide(rest)
-	ok := w.deliver(one) && w.deliver(two)
-	two.Replies = append(one.Replies, two.Replies...)
-	return two, ok
 }
 
 // decide has the engine decide one turn.
