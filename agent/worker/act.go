@@ -30,7 +30,9 @@ func (t *task) act(ctx context.Context, next action, v view, told state.Assignme
 		t.giveUp()
 		t.sleep(ctx, time.Now())
 	case announce:
-		t.observe(func(s *state.Status) { s.State, s.Healthy, s.Message = cluster.Running, t.passed, t.whileRunning("started") })
+		t.observe(func(s *state.Status) {
+			s.State, s.Healthy, s.Message = cluster.Running, t.passed, t.whileRunning("started")
+		})
 	case stop:
 		t.fenced = t.fenced || v.fenced
 		t.stop(ctx)

@@ -605,7 +605,9 @@ func (d laxDriver) Start(ctx context.Context, spec driver.Spec) (driver.Handle, 
 func TestWhatIsNotEnforcedIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		b.wrap = func(s Store, d driver.Driver) (Store, driver.Driver) { return s, laxDriver{d, d.(driver.HealthReporter)} }
+		b.wrap = func(s Store, d driver.Driver) (Store, driver.Driver) {
+			return s, laxDriver{d, d.(driver.HealthReporter)}
+		}
 		b.open()
 		defer b.close()
 		b.apply(orders(1, wanted(web, nil)))
