@@ -122,11 +122,9 @@ func (w *World) short(st *engine.State, want []cluster.Address, without map[clus
 				asked++
 			}
 		}
-		for t := range st.Tasks() {
-			for _, g := range t.Placement.Addresses {
-				if g.Pool == a.Pool && !t.Dead() && !without[t.ID] {
-					held++
-				}
+		for _, h := range w.holdersOf(st) {
+			if h.pool == a.Pool && !without[h.task] {
+				held++
 			}
 		}
 		if w.gives(a.Pool) < asked+held {
@@ -134,6 +132,28 @@ func (w *World) short(st *engine.State, want []cluster.Address, without map[clus
 		}
 	}
 	return ""
+}
+
+// holding is an address of a pool that a task has.
+type holding struct {
+	task cluster.TaskID
+	pool string
+}
+
+// holdersOf returns which addresses are held in a state. All tasks are looked at once for each.
+func (w *World) holdersOf(st *engine.State) []holding {
+	if w.holdIn == st {
+		return w.holders
+	}
+	w.holdIn, w.holders = st, nil
+	for t := range st.Tasks() {
+		for _, g := range t.Placement.Addresses {
+			if !t.Dead() {
+				w.holders = append(w.holders, holding{t.ID, g.Pool})
+			}
+		}
+	}
+	return w.holders
 }
 
 // gives returns how many addresses a pool gives in all; 0 if there is none of this name.

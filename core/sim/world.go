@@ -46,6 +46,9 @@ type World struct {
 	Trace    []string // what happened, for a failure's report; the last lines
 	Digest   string   // of all changes that were committed, in their order
 	Outline  string   // the same without times
+
+	holdIn  *engine.State // of which holders is
+	holders []holding
 }
 
 // Outcome is what becomes of a commit.
