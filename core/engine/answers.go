@@ -276,6 +276,9 @@ func (e *Engine) ask(p *pluginState, n *cluster.Node, d *drainAnswer, now cluste
 		e.drainStall(p, n.ID, d)
 		return
 	}
+	if !d.heard {
+		e.wakeNode(q.Node) // its word is waited for
+	}
 	e.question++
 	q.ID, d.asked = e.question, e.question
 	e.tell(p).Drains = append(e.tell(p).Drains, q)
@@ -310,8 +313,11 @@ func (e *Engine) pluginDrain(in PluginDrain, now cluster.Time) {
 		if d.asked != in.Question || in.Question == 0 {
 			continue
 		}
-		d.asked, d.heard = 0, true
 		n := e.work.Node(id)
+		if i, ok := e.index[id]; ok && (!d.heard || in.Failure == nil) {
+			e.wakeNode(i)
+		}
+		d.asked, d.heard = 0, true
 		if d.failure = in.Failure; d.failure == nil {
 			d.transitions, d.kept = map[cluster.TaskID]cluster.Transition{}, map[cluster.TaskID]StallAnswer{}
 			for _, tr := range in.Transitions {

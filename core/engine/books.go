@@ -2,7 +2,9 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/setpointd/setpoint/core/reconcile"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -63,10 +65,37 @@ func (bookless) Book(string) *reconcile.Book { return nil }
 // doubt holds that what was left out of a decision makes no difference to it.
 func (e *Engine) doubt(job string, got *reconcile.Result, now cluster.Time) {
 	want := reconcile.Job(bookless{e.view()}, job, now, e.rev)
-	if !reflect.DeepEqual(want.Changes, got.Changes) || !reflect.DeepEqual(want.Stalls, got.Stalls) ||
+	want.Stalls = e.notSaid(job, want.Stalls, got)
+	if !reflect.DeepEqual(want.Changes, got.Changes) || len(want.Stalls)+len(got.Stalls) > 0 && !reflect.DeepEqual(want.Stalls, got.Stalls) ||
 		want.Wake != got.Wake || want.NoRoom != got.NoRoom || want.Rollback != got.Rollback || want.Why != got.Why {
 		panic(fmt.Sprintf("reconcile: job %s: looking at slots that are awake alone decides otherwise:\nall   %s\nawake %s", job, inWords(&want), inWords(got)))
 	}
+}
+
+// notSaid leaves out of what is to be said what was said before of slots that were not looked at; all that was is to be said still.
+func (e *Engine) notSaid(job string, want []cluster.Stall, got *reconcile.Result) []cluster.Stall {
+	keys, all := got.Looked()
+	if all {
+		return want
+	}
+	before := map[string]*cluster.Stall{}
+	for _, s := range e.work.SlotStalls(job) {
+		before[s.Key()] = s
+	}
+	for _, key := range keys {
+		for _, s := range e.work.StallsOf(cluster.Subject{Kind: cluster.SubjectSlot, ID: job + "/" + string(key)}) {
+			delete(before, s.Key())
+		}
+	}
+	out := slices.DeleteFunc(slices.Clone(want), func(s cluster.Stall) bool {
+		old := before[s.Key()]
+		delete(before, s.Key())
+		return old != nil && old.Same(&s)
+	})
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		panic("reconcile: job " + job + ": nobody says any more that " + before[key].Message)
+	}
+	return out
 }
 
 func inWords(r *reconcile.Result) string {

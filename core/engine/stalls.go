@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/setpointd/setpoint/core/reconcile"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
@@ -56,6 +57,21 @@ func (e *Engine) putStall(s cluster.Stall) {
 		}
 	}
 	e.apply(cluster.AuthorEngine, cluster.PutStall{Stall: &s})
+}
+
+// lookedStalls returns what reconcile said before about a job, its update and those of its slots that it has looked at now.
+func (e *Engine) lookedStalls(job string, r *reconcile.Result) []*cluster.Stall {
+	keys, all := r.Looked()
+	if all {
+		return e.jobStalls(job)
+	}
+	out := e.work.StallsOf(cluster.Subject{Kind: cluster.SubjectJob, ID: job})
+	out = append(out, e.work.StallsOf(cluster.Subject{Kind: cluster.SubjectUpdate, ID: job})...)
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		out = append(out, e.work.StallsOf(cluster.Subject{Kind: cluster.SubjectSlot, ID: job + "/" + string(key)})...)
+	}
+	return out
 }
 
 // jobStalls returns what reconcile said about a job, its slots and its update.

@@ -183,8 +183,9 @@ func (e *Engine) reconcile(now cluster.Time) time.Duration {
 		delete(e.dirtyJobs, name)
 		e.applyAll(cluster.AuthorReconcile, r.Changes)
 		e.keepBook(name, &r)
-		if !e.setStallsWithin(e.jobStalls(name), r.Stalls, 2*e.cfg.MaxChanges) {
+		if !e.setStallsWithin(e.lookedStalls(name, &r), r.Stalls, 2*e.cfg.MaxChanges) {
 			e.dirtyJobs[name] = true // the next turn says the rest
+			e.forgetBook(name)
 		}
 		e.wakes.drop(name)
 		delete(e.noRoom, name)

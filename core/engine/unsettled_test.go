@@ -18,7 +18,7 @@ func phasesByHand(s *State) map[cluster.Phase]int {
 }
 
 func TestPhasesAreCounted(t *testing.T) {
-	l := newLarge(t, 20, func(s *cluster.JobSpec) { s.HistoryLimit = 3 })
+	l := newLarge(t, 20, 10, func(s *cluster.JobSpec) { s.HistoryLimit = 3 })
 	check := func(what string, unsettled int) {
 		t.Helper()
 		st := l.View()
@@ -42,10 +42,10 @@ func TestPhasesAreCounted(t *testing.T) {
 		}
 	}
 	check("all run", 0)
-	l.settle(l.says(l.running(true).ID, cluster.Failed))
+	l.settle(l.saysOf(l.running(true).ID, cluster.Failed))
 	check("one failed", 1)
 	for x := range l.View().Unsettled() {
-		l.settle(l.says(x.ID, cluster.Running))
+		l.settle(l.saysOf(x.ID, cluster.Running))
 	}
 	check("it runs again", 0)
 	l.settle(command{op: RestartJob{Job: "big"}})

@@ -3,12 +3,13 @@ package reconcile
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
-// Rest is what a slot counts for in its job while it is at rest: a decision found nothing to do, to say or to wait for in it, and nothing that it depends on has
-// changed since. That is the slot, its tasks and their nodes, what filters, drainers and its job's type say of them, and the job.
+// Rest is what a slot counts for in its job while it is at rest: a decision found nothing to do in it, nothing to wait for that comes with time, and nothing to
+// say that would not stand, and nothing that it depends on has changed since. That is the slot, its tasks and their nodes, what filters, drainers and its job's type say of them, and the job.
 type Rest uint32
 
 const (
@@ -26,10 +27,15 @@ const (
 	restQueued                    // waits for its turn
 	restIs                        // any slot
 	restBalanced                  // a rebalance that is under way may move its task
-	restAwake                     // not at rest: the next decision looks at it
-	restGone                      // there is no such slot any more
+	restWaiting                   // its task is to move once the budget allows that
+	restPaused                    // with restHeldBack: by the first of heldWords; those that follow are for the others
+	_
+	_
+	_
+	restAwake // not at rest: the next decision looks at it
+	restGone  // there is no such slot any more
 
-	restTotals = 14 // how many of these are counted
+	restTotals = 19 // how many of these are counted
 )
 
 // totals are how many slots at rest count for what.
@@ -59,6 +65,9 @@ type Entry struct {
 
 	created cluster.Revision // with restMovable: of the task that it keeps
 	node    cluster.NodeID   // with restBalanced: of the task that it keeps
+
+	cause    cluster.Cause // with restWaiting: of the wish
+	deadline time.Duration // engine time at which it is forced; 0: never
 }
 
 // Book is what is kept of a job between decisions, so that the next one needs to look only at slots that are awake. What it holds follows from the state alone:
@@ -74,6 +83,9 @@ type Book struct {
 	created  map[cluster.SlotKey]cluster.Revision
 	queue    []cluster.SlotKey // in the order in which it is their turn; those count that still wait
 	piles    *piles            // nil: no rebalance was under way
+	waiting  []Entry           // in the order in which the budget admits them; those count that are in wants
+	wants    map[cluster.SlotKey]Entry
+	said     said
 }
 
 // Wake has the next decision look at a slot, which may be a new one.
@@ -91,6 +103,7 @@ func (b *Book) Wake(key cluster.SlotKey) {
 func (b *Book) leave(key cluster.SlotKey) {
 	b.totals.add(b.slots[key], -1)
 	delete(b.created, key)
+	delete(b.wants, key)
 	if b.piles != nil {
 		b.piles.drop(key)
 	}
@@ -106,7 +119,7 @@ func (b *Book) Next(r *Result) *Book {
 	case r.restless:
 		return nil
 	case b == nil:
-		b = &Book{slots: make(map[cluster.SlotKey]Rest, len(r.entries)), created: map[cluster.SlotKey]cluster.Revision{}, numbered: r.numbered}
+		b = &Book{slots: make(map[cluster.SlotKey]Rest, len(r.entries)), created: map[cluster.SlotKey]cluster.Revision{}, wants: map[cluster.SlotKey]Entry{}, numbered: r.numbered}
 		if r.rebalancing {
 			b.piles = newPiles()
 		}
@@ -117,6 +130,7 @@ func (b *Book) Next(r *Result) *Book {
 	if r.whole {
 		slices.SortFunc(b.movable, b.compare)
 		slices.SortFunc(b.queue, b.compareKeys)
+		slices.SortFunc(b.waiting, b.compareWaiting)
 		if b.piles != nil {
 			b.piles.sort(b.compareKeys)
 		}
@@ -128,6 +142,10 @@ func (b *Book) Next(r *Result) *Book {
 	for len(b.queue) > 0 && !b.waits(b.queue[0]) {
 		b.queue = b.queue[1:]
 	}
+	for len(b.waiting) > 0 && b.wants[b.waiting[0].Key] != b.waiting[0] {
+		b.waiting = b.waiting[1:]
+	}
+	b.said = r.said
 	if len(b.slots) == 0 {
 		return nil
 	}
@@ -148,6 +166,10 @@ func (b *Book) take(e Entry, whole bool) {
 	b.totals.add(e.Rest, 1)
 	if e.Rest&restQueued != 0 {
 		b.queue = insert(b.queue, e.Key, whole, b.compareKeys)
+	}
+	if e.Rest&restWaiting != 0 {
+		b.wants[e.Key] = e
+		b.waiting = insert(b.waiting, e, whole, b.compareWaiting)
 	}
 	if e.Rest&restBalanced != 0 && b.piles != nil {
 		b.piles.put(e.Key, e.node, whole, b.compareKeys)
@@ -178,6 +200,11 @@ func (b *Book) compareKeys(x, y cluster.SlotKey) int { return compareKeys(x, y, 
 func (b *Book) moves(e Entry) bool {
 	created, ok := b.created[e.Key]
 	return ok && created == e.created
+}
+
+// compareWaiting orders slots as the budget admits them.
+func (b *Book) compareWaiting(x, y Entry) int {
+	return cmp.Or(cmp.Compare(x.cause, y.cause), cmp.Compare(orNever(x.deadline), orNever(y.deadline)), b.compare(x, y), cmp.Compare(x.Rest, y.Rest))
 }
 
 // compare orders slots as an update moves them.

@@ -22,6 +22,7 @@ type notes struct {
 	shown *reconcile.Book // what a decision is given
 	job   string
 	slots map[cluster.SlotKey]string
+	said  []cluster.Stall // what stands of all that was said
 }
 
 // result leaves out what a decision says for the book alone.
@@ -56,11 +57,24 @@ func (s *scene) decideBoth() reconcile.Result {
 	n.shown = n.book
 	got := reconcile.Job(s, jobName, s.now, s.rev)
 	n.shown = nil
-	if diff := cmp.Diff(want, got, result); diff != "" {
+	n.stands(&got)
+	bySubject := cmpopts.SortSlices(func(a, b cluster.Stall) bool { return a.Key() < b.Key() })
+	if diff := cmp.Diff(want, got, result, bySubject); diff != "" {
 		s.t.Errorf("looking at slots that are awake alone decides otherwise (-all +awake):\n%s", diff)
 	}
 	n.book = n.book.Next(&got)
 	return got
+}
+
+// stands adds to what was decided what was said before of slots that were not looked at.
+func (n *notes) stands(r *reconcile.Result) {
+	keys, all := r.Looked()
+	for _, s := range n.said {
+		if s.Subject.Kind == cluster.SubjectSlot && !all && !slices.Contains(keys, cluster.SlotKey(strings.TrimPrefix(s.Subject.ID, jobName+"/"))) {
+			r.Stalls = append(r.Stalls, s)
+		}
+	}
+	n.said = slices.Clone(r.Stalls)
 }
 
 func (s *scene) lookOfJob() string {

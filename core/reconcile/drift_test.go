@@ -124,3 +124,23 @@ func TestALabelThatComesAndGoesWearsNothingOut(t *testing.T) {
 		})
 	}
 }
+
+// A slot whose task is to move and can only say what it waits for is not taken for one that the update alone wishes to move.
+func TestADriftThatWaitsForAStopIsNotForgotten(t *testing.T) {
+	s := upScene(t, 3, 1, func(spec *cluster.JobSpec) { spec.Update.Order, spec.Update.Parallelism = cluster.StartFirst, 0 })
+	before := s.of("1").Placement.Node
+	s.version(env("b"))
+	s.decide()
+	s.observe("1", cluster.Starting)
+	s.pass(stillFor)
+	s.refuse(before, true)
+	s.refuse(s.of("1").Placement.Node, true)
+	s.space = map[cluster.SlotKey]string{"1": noRoom}
+	for range 4 { // decide holds that what rests makes no difference
+		s.decide()
+		s.wantStall("1", cluster.CodeWaitingForStop)
+	}
+}
+
+// stillFor is how long a slot keeps still after a placement.
+const stillFor = 5 * time.Second

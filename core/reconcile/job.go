@@ -29,6 +29,8 @@ type decision struct {
 	roused    map[cluster.NodeID]int   // how many of them are in the book's pile of a node
 	leaving   map[cluster.NodeID]int   // in a rebalance: the job's tasks that leave their nodes
 
+	passed int // entries of the book's waiting that were taken, or passed over
+
 	needsAll bool // it is not enough to look at slots that are not at rest
 
 	former bool // something of a removed job of this name is left
@@ -65,7 +67,7 @@ func (d *decision) decide() bool {
 	if d.book == nil {
 		d.endFormer()
 	} else {
-		if !d.restful() {
+		if !d.restful() || !d.minded() {
 			return false
 		}
 		d.sums = d.book.totals
@@ -309,6 +311,9 @@ func leftovers(v View, name string, now cluster.Time) Result {
 			r.wakeIn(1) // the next turn goes on
 		}
 		r.entries = append(r.entries, Entry{Key: key, Rest: note})
+	}
+	for _, e := range r.entries {
+		r.looked = append(r.looked, e.Key)
 	}
 	return r
 }

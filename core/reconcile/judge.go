@@ -49,7 +49,8 @@ type slot struct {
 	later         bool           // it takes the newest version in a later turn, and starts nothing before
 	queued        bool           // it waits until fewer slots of the job have a task
 	key           cluster.SlotKey
-	busy          bool // something was decided, said or is waited for in it
+	busy          bool // something was decided or is waited for in it, or was said that may not last
+	waits         *move
 	unnamed       bool // its job's type does not name it
 }
 

@@ -24,6 +24,9 @@ var heldWords = [...]struct {
 
 func (d *decision) rest() rest {
 	r := rest{waiting: d.sums.of(restWaits), held: d.sums.of(restHeldBack), left: d.sums.of(restLeft)}
+	for i := range r.because {
+		r.because[i] = d.sums.of(restPaused << i)
+	}
 	for _, s := range d.slots {
 		switch {
 		case s.Slot == nil || s.status == unwanted || s.status == excluded || s.Done:
@@ -42,11 +45,19 @@ func (d *decision) rest() rest {
 
 func (r *rest) hold(why *cluster.Stall) {
 	r.held++
+	if i := heldBy(why); i >= 0 {
+		r.because[i]++
+	}
+}
+
+// heldBy returns which of heldWords says why a slot is held, or -1.
+func heldBy(why *cluster.Stall) int {
 	for i, w := range heldWords {
 		if why != nil && why.Code == w.code {
-			r.because[i]++
+			return i
 		}
 	}
+	return -1
 }
 
 func (r rest) sum() int { return r.waiting + r.held + r.left }

@@ -37,7 +37,7 @@ func (d *decision) move(wishes []move, u *cluster.Update) {
 		for len(wishes) > 0 && (seen[wishes[0].slot] || wishes[0].slot.keep.told) {
 			wishes = wishes[1:] // one move serves all causes
 		}
-		m, left, ok := d.nextWish(wishes, u)
+		m, left, ok := d.nextWish(wishes, &b, u)
 		if !ok {
 			break
 		}
@@ -45,8 +45,12 @@ func (d *decision) move(wishes []move, u *cluster.Update) {
 		d.cur = m.slot
 		v := d.admit(m, &b, u)
 		seen[m.slot] = v != notAsked
-		if v == overBudget {
+		switch v {
+		case admitted:
+			d.mind() // also while nothing but a stall comes of it
+		case overBudget:
 			waiting = append(waiting, m)
+		case notAsked:
 		}
 	}
 	d.cur = nil
@@ -58,6 +62,9 @@ func (d *decision) move(wishes []move, u *cluster.Update) {
 			clears += ", or the drain reaches its deadline"
 		}
 		d.cur = m.slot
+		if m.slot.waits = &m; !m.lasts() {
+			d.mind()
+		}
 		d.stallSlot(m.slot.ID(), cluster.Stall{
 			Code:    cluster.CodeWaitingForBudget,
 			Message: fmt.Sprintf("task %s is to move (%s), but %d of %d slots are not up and the job allows %d", m.slot.keep.ID, m.reason, b.down(m.cause), b.wanted, b.limit),
@@ -65,6 +72,18 @@ func (d *decision) move(wishes []move, u *cluster.Update) {
 		})
 	}
 	d.cur = nil
+	d.said = said{notUp: b.notUp, wanted: b.wanted, limit: b.limit}
+	if d.sums.of(restWaiting) > 0 && d.said != d.book.said {
+		d.needsAll = true // others wait as well, and the numbers are other ones now
+	}
+}
+
+// said are the numbers with which it was said that slots wait for the budget.
+type said struct{ notUp, wanted, limit int }
+
+// lasts reports whether the slot may rest while it waits for the budget: nothing but the budget, and what wakes slots, makes a difference to the wish.
+func (m *move) lasts() bool {
+	return m.cause != cluster.CauseUpdate && m.cause != cluster.CauseRebalance && (m.deadline == 0 || m.cause == cluster.CauseDrain)
 }
 
 // admission is what came of a wish.
@@ -133,7 +152,7 @@ func (d *decision) wish(s *slot, t *task) (move, cluster.Strength) {
 	if n := t.node; n != nil && n.Spec.Availability == cluster.Drain && n.Spec.DrainDeadline > 0 {
 		deadline = n.Spec.DrainSince.Engine + n.Spec.DrainDeadline
 		if left := deadline - d.now.Engine; left > 0 {
-			d.wakeIn(left)
+			d.Result.wakeIn(left) // a slot that rests while it waits to leave is kept with its deadline
 		} else {
 			best = cluster.Join(best, cluster.Transition{
 				Task: t.ID, To: cluster.DesiredShutdown, Strength: cluster.Forced, Cause: cluster.CauseDrain,
@@ -305,6 +324,7 @@ func (d *decision) room(m *move, first bool) (startFirst, room bool) {
 		return false, true
 	}
 	d.NoRoom = true
+	d.mind() // of room, slots at rest are not told
 	d.stallSlot(s.ID(), cluster.Stall{
 		Code: fit.Code, Message: fmt.Sprintf("task %s stays (%s), for its replacement would not fit in its place: %s", s.keep.ID, m.reason, fit.Why),
 		Clears: cmp.Or(fit.Clears, "room becomes free"),

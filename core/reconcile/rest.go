@@ -27,15 +27,11 @@ func (d *decision) atRest(key cluster.SlotKey) bool {
 	return ok && r != restAwake
 }
 
-// add, stall and wakeIn do what those of Result do, and note that the slot that is looked at is not at rest.
+// add and wakeIn do what those of Result do, and note that the slot that is looked at is not at rest. What is said of a slot depends on what wakes it alone;
+// where it does not, mind is called as well.
 func (d *decision) add(c ...cluster.Change) {
 	d.mind()
 	d.Result.add(c...)
-}
-
-func (d *decision) stall(s cluster.Stall) {
-	d.mind()
-	d.Result.stall(s)
 }
 
 func (d *decision) wakeIn(left time.Duration) {
@@ -54,8 +50,17 @@ func (d *decision) mind() {
 func (d *decision) compareKeys(a, b cluster.SlotKey) int { return compareKeys(a, b, d.spec.Numbered()) }
 
 // nextWish returns the first of the wishes that are left, in their order. Slots at rest that the update is to move are looked at only once it is their turn and
-// there is a place for them: before, nothing is decided about them.
-func (d *decision) nextWish(wishes []move, u *cluster.Update) (m move, left []move, ok bool) {
+// there is a place for them, and those that wait for the budget only while it allows something: before, nothing is decided about them.
+func (d *decision) nextWish(wishes []move, b *budget, u *cluster.Update) (m move, left []move, ok bool) {
+	if next, is := d.nextWaiting(b); is && (len(wishes) == 0 || d.waitsLonger(next, wishes[0])) {
+		d.passed++
+		all := d.wishes(d.rouse(next.Key))
+		if len(all) != 1 { // it was not woken when it should have been
+			d.needsAll = true
+			return move{}, nil, false
+		}
+		return all[0], wishes, true
+	}
 	if next, is := d.nextAtRest(u); is && (len(wishes) == 0 || d.sooner(next, wishes[0])) {
 		d.after++
 		return d.updateWish(d.rouse(next.Key)), wishes, true
@@ -77,6 +82,40 @@ func (d *decision) nextAtRest(u *cluster.Update) (Entry, bool) {
 		}
 	}
 	return Entry{}, false
+}
+
+// nextWaiting returns the first of the slots at rest that wait for the budget, if that allows something. Their causes come before those of the update.
+func (d *decision) nextWaiting(b *budget) (Entry, bool) {
+	if d.book == nil || b.notUp >= b.limit {
+		return Entry{}, false
+	}
+	return d.firstWaiting()
+}
+
+// firstWaiting returns the first of the slots at rest that wait for the budget.
+func (d *decision) firstWaiting() (Entry, bool) {
+	for ; d.passed < len(d.book.waiting); d.passed++ {
+		if e := d.book.waiting[d.passed]; d.book.wants[e.Key] == e {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// waitsLonger reports whether the wish of a slot at rest comes before another.
+func (d *decision) waitsLonger(e Entry, m move) bool {
+	return cmp.Or(cmp.Compare(e.cause, m.cause), cmp.Compare(orNever(e.deadline), orNever(m.deadline)),
+		cmp.Compare(e.created, m.slot.keep.CreatedRev), d.compareKeys(e.Key, m.slot.key)) < 0
+}
+
+// minded reports whether the deadlines of slots that wait at rest are yet to come, and sees to that nobody misses the first.
+func (d *decision) minded() bool {
+	e, ok := d.firstWaiting()
+	if !ok || e.deadline == 0 {
+		return true
+	}
+	d.Result.wakeIn(e.deadline - d.now.Engine)
+	return e.deadline > d.now.Engine
 }
 
 // sooner reports whether the update's wish about a slot at rest comes before another wish.
@@ -127,6 +166,12 @@ func (d *decision) nextQueued() (cluster.SlotKey, bool) {
 // keep says what is kept of the slots that were looked at until the next decision.
 func (d *decision) keep(u cluster.Update) {
 	d.whole, d.numbered, d.rebalancing = d.book == nil, d.spec.Numbered(), d.job.Rebalancing()
+	for _, e := range d.entries {
+		d.looked = append(d.looked, e.Key)
+	}
+	for _, s := range d.slots {
+		d.looked = append(d.looked, s.key)
+	}
 	d.restless = d.restless || !d.restful() || d.former || d.scaled || d.giveUp || d.Rollback != 0 || !sameCourse(u, d.job.Update)
 	if d.restless {
 		d.entries = nil
@@ -142,6 +187,9 @@ func (d *decision) keep(u cluster.Update) {
 			if s.keep != nil {
 				e.created, e.node = s.keep.CreatedRev, s.keep.Placement.Node
 			}
+			if s.waits != nil {
+				e.cause, e.deadline = s.waits.cause, s.waits.deadline
+			}
 			d.entries = append(d.entries, e)
 		}
 	}
@@ -156,12 +204,14 @@ func (d *decision) rests(s *slot) bool {
 	switch {
 	case d.job.Rebalancing() && slices.ContainsFunc(s.tasks, leaves):
 		return false // they are counted
+	case s.waits != nil && d.stale(s):
+		return false // the update wishes it as well
 	case s.status == unwanted:
 		return !s.unnamed && s.Claim == "" && s.Leaves == ""
 	}
 	return !s.unnamed && !forgets && s.next == nil && s.Claim == "" && s.Leaves == "" && s.MovedBy != cluster.MovedByMonitor &&
 		(s.status != excluded || !slices.ContainsFunc(s.tasks, alive)) &&
-		!slices.ContainsFunc(s.tasks, func(t *task) bool { return alive(t) && t.node != nil && t.node.Spec.Availability == cluster.Drain })
+		(s.waits != nil || !slices.ContainsFunc(s.tasks, func(t *task) bool { return alive(t) && t.node != nil && t.node.Spec.Availability == cluster.Drain }))
 }
 
 // restOf returns what a slot counts for.
@@ -183,10 +233,14 @@ func (d *decision) restOf(s *slot, u cluster.Update) Rest {
 	set(restLeft, left)
 	set(restWaits, is && !s.Done && !left && !s.up)
 	set(restHeldBack, s.status == held && !s.Done && stale)
+	if i := heldBy(s.why); i >= 0 {
+		set(restPaused<<i, s.status == held && !s.Done && stale)
+	}
 	set(restMovable, is && s.up && stale)
 	set(restTask, s.status != unwanted && s.Ends && !s.Done && s.hasTask())
 	set(restQueued, s.queued)
 	set(restIs, true)
+	set(restWaiting, s.waits != nil)
 	set(restBalanced, d.rebalancing && d.mayBalance(s))
 	return out
 }

@@ -90,7 +90,7 @@ type Saying struct {
 // Result is what was decided.
 type Result struct {
 	Changes  []cluster.Change
-	Stalls   []cluster.Stall // all that reconcile now says about the job and its slots; earlier ones end. Since and Changed are the engine's to fill in
+	Stalls   []cluster.Stall // all that reconcile now says about the job and the slots that were looked at; earlier ones end. Since and Changed are the engine's to fill in
 	Wake     time.Duration   // decide again after so long at the latest; 0: only when something changes
 	NoRoom   bool            // some slot cannot move for want of room: decide again when room becomes free
 	Rollback uint64          // make a new version of the job with the content of this one; 0: do not
@@ -102,7 +102,13 @@ type Result struct {
 	numbered bool    // the job's slots are numbers
 
 	rebalancing bool // slots that may move are kept by their nodes
+	looked      []cluster.SlotKey
+	said        said
 }
+
+// Looked returns the slots that were looked at, those that are no more among them, each at least once; all: every slot was. Of what was said before of the
+// others, nothing has changed.
+func (r *Result) Looked() (keys []cluster.SlotKey, all bool) { return r.looked, r.whole }
 
 func (r *Result) wakeIn(d time.Duration) {
 	if d > 0 && (r.Wake == 0 || d < r.Wake) {
