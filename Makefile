@@ -20,6 +20,9 @@ SOURCE := $(wildcard agent client cmd core plugins proto sdk test)
 # Packages that play the real binary.
 PLAYED := /setpoint/test/
 
+# How many agents come back at once.
+AGENTS ?= 2000
+
 # What bench measures, and how often.
 BENCH ?= .
 BENCH_PACKAGES ?= ./...
@@ -66,6 +69,10 @@ docker: build ## Test the docker driver on an engine of its own (root, docker.io
 .PHONY: scenarios
 scenarios: build ## Run the black-box scenarios with all their repetitions (long)
 	SETPOINT_SCENARIOS=full go test -count=1 -timeout 3h -v ./test/...
+
+.PHONY: agents
+agents: ## Have 2,000 agents come back at once when the server is started again (AGENTS: how many)
+	SETPOINT_AGENTS=$(AGENTS) go test -count=1 -timeout 20m -v ./test/scale
 
 .PHONY: trace
 trace: ## Load the whole openb trace and compare what is said of every pod that waits with a plain count (3 minutes)
