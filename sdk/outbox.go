@@ -62,13 +62,13 @@ func (o *outbox) empty() bool {
 	return len(o.parts) == 0 && len(o.classes) == 0 && len(o.jobs) == 0 && o.applied == 0 && len(o.problems) == 0
 }
 
-// next returns the next message, or nil. Applied comes after all answers.
+// next returns the next message, or nil. Applied comes after all answers. What a new revision changes is told together, once all of it is known or takes too long.
 func (o *outbox) next(s *session) *pluginv1.FromPlugin {
 	for len(o.parts) == 0 {
 		switch {
-		case len(o.classes) > 0:
+		case len(o.classes) > 0 && s.applying == nil:
 			o.sayClasses(s.mirror.current.revision)
-		case len(o.jobs) > 0:
+		case len(o.jobs) > 0 && s.applying == nil:
 			o.sayJobs()
 		case o.applied > 0:
 			o.add(s.sayApplied(o.applied))
