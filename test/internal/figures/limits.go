@@ -146,6 +146,7 @@ func home(stack []string) string {
 	}
 	for _, f := range stack {
 		if rest, ok := strings.CutPrefix(f, module); ok {
+			rest, _, _ = strings.Cut(rest, "[") // what it is instantiated with has paths of its own
 			at := strings.LastIndexByte(rest, '/') + 1
 			pkg, _, _ := strings.Cut(rest[at:], ".")
 			if name := rest[:at] + pkg; !strings.HasPrefix(name, "test/") {

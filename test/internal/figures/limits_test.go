@@ -23,7 +23,7 @@ Type: cpu
      100ms   runtime.scanobject
              runtime.gcBgMarkWorker.func2
 -----------+-------------------------------------------------------
-      50ms   runtime.memmove
+      50ms   github.com/setpointd/setpoint/core/store/bolt..drain.Keys[go.shape.map[github.com/setpointd/setpoint/sdk/cluster.NodeID]bool].1
              github.com/setpointd/setpoint/core/store/bolt.(*Backend).append
 -----------+-------------------------------------------------------
        2ms   runtime.mapaccess1
