@@ -63,7 +63,7 @@ func TestAllAgentsComeBackAtOnce(t *testing.T) {
 	ready("all nodes are ready again")
 	took := time.Since(began)
 	for _, e := range c.EventsFrom(revision, "") {
-		if e.Kind == "node" && strings.Contains(fmt.Sprint(e), "down") {
+		if e.Kind == "node_state" && strings.Contains(e.Text, "down") {
 			t.Errorf("a node was marked down: %+v", e)
 		}
 	}

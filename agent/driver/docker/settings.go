@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/setpointd/setpoint/agent/driver"
 )
 
 // The values of the setting pull.
@@ -123,46 +125,22 @@ func readFiles(to *int, value string) error {
 
 // readCores reads a number of cores, such as 0.5, as thousandths.
 func readCores(to *int64, value string) error {
-	cores, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(cores >= 0.01 && cores <= 1e6) {
+	cores, ok := driver.ParseCores(value)
+	if !ok || cores < 10 {
 		return fmt.Errorf("%q is no number of cores such as 1.5, of a hundredth at least", value)
 	}
-	*to = int64(cores*1000 + 0.5)
+	*to = cores
 	return nil
-}
-
-// units are the endings of amounts of bytes, as in job files.
-var units = []struct {
-	ending string
-	bytes  float64
-}{
-	{"KiB", 1 << 10},
-	{"MiB", 1 << 20},
-	{"GiB", 1 << 30},
-	{"TiB", 1 << 40},
-	{"KB", 1e3},
-	{"MB", 1e6},
-	{"GB", 1e9},
-	{"TB", 1e12},
-	{"B", 1},
-	{"", 1},
 }
 
 // readBytes reads an amount such as 64MiB.
 func readBytes(to *int64, value string, least int64) error {
-	for _, u := range units {
-		number, ok := strings.CutSuffix(value, u.ending)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if n *= u.bytes; err != nil || !(n >= float64(least) && n < 1<<62) {
-			break
-		}
-		*to = int64(n)
-		return nil
+	n, ok := driver.ParseBytes(value)
+	if !ok || n < least {
+		return fmt.Errorf("%q is no amount such as 64MiB, of %d bytes at least", value, least)
 	}
-	return fmt.Errorf("%q is no amount such as 64MiB, of %d bytes at least", value, least)
+	*to = n
+	return nil
 }
 
 // readList reads a list of texts.

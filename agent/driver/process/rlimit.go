@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/setpointd/setpoint/agent/driver"
 )
 
 // An rlimit is one limit of a process, which its children inherit.
@@ -72,7 +74,7 @@ func (l rlimit) parse(text string) (uint64, bool) {
 		return unlimited, true
 	}
 	if l.inBytes() {
-		n, ok := parseBytes(text)
+		n, ok := driver.ParseBytes(text)
 		return uint64(n), ok
 	}
 	n, err := strconv.ParseUint(text, 10, 62)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/setpointd/setpoint/agent/driver"
 )
 
 // defaultUmask is the mask of tasks that say nothing.
@@ -59,13 +61,13 @@ func (s *settings) read(name, value string) (err error) {
 		}
 		s.NewPrivileges = allowed
 	case "memory_limit":
-		s.memory, err = atLeast(name, value, parseBytes, 1<<20, "an amount such as 512MiB, of a mebibyte at least")
+		s.memory, err = atLeast(name, value, driver.ParseBytes, 1<<20, "an amount such as 512MiB, of a mebibyte at least")
 	case "cpu_limit":
-		s.cpu, err = atLeast(name, value, parseCores, 10, "a number of cores such as 1.5, of a hundredth at least")
+		s.cpu, err = atLeast(name, value, driver.ParseCores, 10, "a number of cores such as 1.5, of a hundredth at least")
 	case "pids":
 		s.pids, err = atLeast(name, value, parseCount, 1, "a number of processes and threads, of one at least")
 	case "log_file_size":
-		s.log.MaxBytes, err = atLeast(name, value, parseBytes, minLogBytes, "an amount such as 10MiB, of 64KiB at least")
+		s.log.MaxBytes, err = atLeast(name, value, driver.ParseBytes, minLogBytes, "an amount such as 10MiB, of 64KiB at least")
 	case "log_files":
 		files, problem := atLeast(name, value, parseCount, minLogFiles, "a number of files, of two at least")
 		s.log.MaxFiles, err = int(files), problem
@@ -98,47 +100,4 @@ func atLeast(name, value string, parse func(string) (int64, bool), least int64, 
 func parseCount(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return n, err == nil
-}
-
-// parseCores reads cores as thousandths of them.
-func parseCores(text string) (int64, bool) {
-	cores, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(cores >= 0 && cores <= 1e6) {
-		return 0, false
-	}
-	return int64(cores*1000 + 0.5), true
-}
-
-// byteUnits are those of job files, the longer names first.
-var byteUnits = []struct {
-	suffix string
-	bytes  float64
-}{
-	{"KiB", 1 << 10},
-	{"MiB", 1 << 20},
-	{"GiB", 1 << 30},
-	{"TiB", 1 << 40},
-	{"KB", 1e3},
-	{"MB", 1e6},
-	{"GB", 1e9},
-	{"TB", 1e12},
-	{"B", 1},
-	{"", 1},
-}
-
-// parseBytes reads an amount such as 512MiB, or a plain number of bytes.
-func parseBytes(text string) (int64, bool) {
-	for _, unit := range byteUnits {
-		number, ok := strings.CutSuffix(text, unit.suffix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		n *= unit.bytes
-		if err != nil || !(n >= 0 && n < 1<<62) {
-			return 0, false
-		}
-		return int64(n), true
-	}
-	return 0, false
 }
