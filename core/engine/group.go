@@ -146,7 +146,9 @@ func (e *Engine) placeAll(try []place.Group, stalled map[string]bool, now cluste
 		}
 		part, cut := e.within(try, room)
 		try = try[len(part):]
-		r := place.Place(e.cluster(), part)
+		c := e.cluster()
+		e.ledger.rank(&c)
+		r := place.Place(c, part)
 		stands := map[string]bool{}
 		for _, s := range r.Stalled {
 			e.groups[s.Key].stands = &s.Standing

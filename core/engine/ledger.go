@@ -16,11 +16,14 @@ type ledger struct {
 	open  place.Bitmap   // nodes that may take something new
 	count int            // nodes
 	jobs  map[string]int // tasks by job
+
+	ranking place.Ranking
 }
 
 // reopen keeps up with whether a node may take something new.
 func (l *ledger) reopen(i uint32) {
 	n := l.nodes[i]
+	l.ranking.Changed(int(i))
 	l.open = l.open.With(int(i), n != nil && n.Takes())
 }
 
@@ -69,6 +72,7 @@ func (l *ledger) take(i uint32, t *cluster.Task) {
 	n.Free = n.Free.Sub(t.Reserve.Resources)
 	n.Tasks++
 	n.PerJob[t.Job]++
+	l.ranking.Changed(int(i))
 	l.tally(t.Job, 1)
 	for _, p := range t.Placement.Ports {
 		n.Ports[p.Number] = t.ID
@@ -82,6 +86,7 @@ func (l *ledger) free(i uint32, t *cluster.Task) {
 	n := l.nodes[i]
 	n.Free = n.Free.Add(t.Reserve.Resources)
 	n.Tasks--
+	l.ranking.Changed(int(i))
 	l.tally(t.Job, -1)
 	if n.PerJob[t.Job]--; n.PerJob[t.Job] == 0 {
 		delete(n.PerJob, t.Job)
@@ -96,8 +101,15 @@ func (l *ledger) free(i uint32, t *cluster.Task) {
 func (l *ledger) cluster() place.Cluster {
 	if l.order == nil {
 		l.order = place.NameOrder(l.nodes)
+		l.ranking.Reset()
 	}
 	return place.Cluster{Nodes: l.nodes, Order: l.order, Open: l.open, Jobs: l.jobs}
+}
+
+// rank adds the order of the nodes' load to c, which the ledger returned. It lasts until something changes.
+func (l *ledger) rank(c *place.Cluster) {
+	l.ranking.Refresh(c)
+	c.Ranking = &l.ranking
 }
 
 // use returns what is taken on every node, for people.

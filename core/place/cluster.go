@@ -45,8 +45,9 @@ type Cluster struct {
 	Claims []Claim // room kept for slots that move; where two cannot both be kept, the earlier is
 	Pools  map[string]*Pool
 
-	Open Bitmap         // nodes that may take something new as far as they are concerned, kept by the caller between calls; nil: computed where needed
-	Jobs map[string]int // tasks by job on all nodes, kept likewise; jobs without any may be left out. Nil: not known
+	Open    Bitmap         // nodes that may take something new as far as they are concerned, kept by the caller between calls; nil: computed where needed
+	Jobs    map[string]int // tasks by job on all nodes, kept likewise; jobs without any may be left out. Nil: not known
+	Ranking *Ranking       // up to date, kept likewise; nil: computed where it pays
 }
 
 // Claim keeps room on a node for the next task of a slot whose task was told to stop. The room is free for that task only, which may go elsewhere as well.

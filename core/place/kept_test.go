@@ -23,6 +23,8 @@ func kept(c Cluster) Cluster {
 			c.Jobs[job] += tasks
 		}
 	}
+	c.Ranking = &Ranking{}
+	c.Ranking.Refresh(&c)
 	return c
 }
 

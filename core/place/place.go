@@ -30,7 +30,12 @@ type Stalled struct {
 
 // Place puts the tasks of groups on nodes: groups with higher priority first, then those with the oldest task, then by key; tasks of a group as they come. What
 // is placed counts for all that follows. What is stalled is explained by how things stand at the end.
-func Place(c Cluster, groups []Group) Result { return place(c, groups, quickGroups) }
+func Place(c Cluster, groups []Group) Result {
+	if c.Ranking != nil {
+		return place(c, groups, 1)
+	}
+	return place(c, groups, quickGroups)
+}
 
 func place(c Cluster, groups []Group, few int) Result {
 	p := newPlacer(&c, groups)
@@ -269,7 +274,7 @@ func (q *queue) take(b *bucket, t *cluster.Task) (int, []cluster.PortGrant) {
 		if q.names != nil {
 			before.order = q.p.nameOrder()[e.node]
 		}
-		q.p.quick.moved(before, st)
+		q.p.quick.move(before, st)
 	}
 	e.count++
 	if q.p.v.c.stays(int(e.node)) {

@@ -1,14 +1,14 @@
 package place
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
 // Many groups of a task or two each would each put all nodes in order. Where the order of nodes is the same for all of them but for a job's own tasks, one order
-// serves them all: the first node in it that takes a task is the one that the group's own queue would have at its head.
+// serves them all: the first node in it that takes a task is the one that the group's own queue would have at its head. Where the order is kept between calls,
+// it serves one group as well, which then looks at a few nodes instead of all.
 
 // Limits of what is placed so.
 const (
@@ -16,31 +16,25 @@ const (
 	quickGroups = 4 // so many groups at least, or putting the nodes in order does not pay
 )
 
-// ranked is a node in the order of its load, the most wanted first.
-type ranked struct {
-	load, tasks uint32
-	order       int32
-	node        int32
-}
-
-func compareRanked(a, b ranked) int {
-	return cmp.Or(cmp.Compare(a.load, b.load), cmp.Compare(a.tasks, b.tasks), cmp.Compare(a.order, b.order))
-}
-
-// quickOrder is the open nodes in the order of their load, for spreading.
+// quickOrder is the open nodes in the order of their load, for spreading: as they were before the call, and beside them those that moved since.
 type quickOrder struct {
 	p     *placer
-	nodes []ranked
+	base  []ranked // not changed
+	begin int      // nodes of base before this one moved
+	moved []ranked // in order
+	has   Bitmap   // the nodes that moved
 }
 
 func newQuickOrder(p *placer) *quickOrder {
-	out := &quickOrder{p: p}
-	order := p.nameOrder()
-	for i := range p.openNodes().All() {
-		out.nodes = append(out.nodes, rankedBy(p.v.at(i), order[i], int32(i)))
+	c := p.v.c
+	r := c.Ranking
+	if r == nil {
+		with := *c
+		with.Order, with.Open = p.nameOrder(), p.openNodes()
+		r = &Ranking{}
+		r.Refresh(&with)
 	}
-	slices.SortFunc(out.nodes, compareRanked)
-	return out
+	return &quickOrder{p: p, base: r.nodes, has: NewBitmap(len(c.Nodes))}
 }
 
 func rankedBy(st *state, order, node int32) ranked {
@@ -73,48 +67,68 @@ func (p *placer) orderIfPays(needs []*need, few int) {
 func (q *quickOrder) place(n *need, done []Placement, tasks []*cluster.Task) ([]Placement, []*cluster.Task) {
 	grants := &queue{p: q.p, n: n}
 	for k, t := range tasks {
-		at := q.find(n, t)
-		if at < 0 || !n.poolsFit() {
+		before, ok := q.find(n, t)
+		if !ok || !n.poolsFit() {
 			return done, tasks[k:]
 		}
-		i := int(q.nodes[at].node)
+		i := int(before.node)
 		st := q.p.v.at(i)
-		before := q.nodes[at]
 		ports := grants.grant(st)
 		st.take(Use{Resources: n.g.Reserve.Resources, Ports: ports}, n.job, t.ID)
-		q.moved(before, st)
+		q.move(before, st)
 		done = append(done, Placement{Task: t.ID, Node: i, Ports: ports, Addresses: n.grantAddresses()})
 	}
 	return done, nil
 }
 
-// find returns the place of the first node that takes t and has no task of its job yet; -1 if it is not among the first that are looked at.
-func (q *quickOrder) find(n *need, t *cluster.Task) int {
-	for at := range min(len(q.nodes), 64+len(q.nodes)/8) {
-		i := int(q.nodes[at].node)
-		if !n.allows(i) || t.Avoid != "" && q.p.v.c.Nodes[i].Node.ID == t.Avoid {
-			continue
+// find returns the first node that takes t and has no task of its job yet, if it is among the first that are looked at.
+func (q *quickOrder) find(n *need, t *cluster.Task) (ranked, bool) {
+	at, moved := q.begin, q.moved
+	for range 64 + len(q.base)/8 {
+		for at < len(q.base) && q.has.Get(int(q.base[at].node)) {
+			at++
 		}
-		if st := q.p.v.at(i); st.count(n) == 0 && st.fits(n, 0) {
-			return at
+		var next ranked
+		switch {
+		case at == len(q.base) && len(moved) == 0:
+			return ranked{}, false
+		case at == len(q.base) || len(moved) > 0 && compareRanked(moved[0], q.base[at]) < 0:
+			next, moved = moved[0], moved[1:]
+		default:
+			next = q.base[at]
+			at++
+		}
+		if q.takes(n, t, int(next.node)) {
+			return next, true
 		}
 	}
-	return -1
+	return ranked{}, false
 }
 
-// moved puts a node in its place after its state changed.
-func (q *quickOrder) moved(before ranked, st *state) {
-	from, ok := slices.BinarySearchFunc(q.nodes, before, compareRanked)
-	if !ok {
-		return // it is not open
+func (q *quickOrder) takes(n *need, t *cluster.Task, i int) bool {
+	node := q.p.v.c.Nodes[i]
+	if !n.allows(i) || t.Avoid != "" && node.Node.ID == t.Avoid {
+		return false
+	}
+	if !q.has.Get(i) && (n.cpu > 0 && n.cpu > node.Free.MilliCPU || n.mem > 0 && n.mem > node.Free.Memory) {
+		return false // without a state of its own, of which there may be many
+	}
+	st := q.p.v.at(i)
+	return st.count(n) == 0 && st.fits(n, 0)
+}
+
+// move puts a node in its place after its state changed. It was before.
+func (q *quickOrder) move(before ranked, st *state) {
+	i := int(before.node)
+	if q.has.Get(i) {
+		from, _ := slices.BinarySearchFunc(q.moved, before, compareRanked)
+		q.moved = slices.Delete(q.moved, from, from+1)
 	}
 	now := rankedBy(st, before.order, before.node)
-	to, _ := slices.BinarySearchFunc(q.nodes, now, compareRanked)
-	if to > from {
-		to--
-		copy(q.nodes[from:to], q.nodes[from+1:to+1])
-	} else {
-		copy(q.nodes[to+1:from+1], q.nodes[to:from])
+	to, _ := slices.BinarySearchFunc(q.moved, now, compareRanked)
+	q.moved = slices.Insert(q.moved, to, now)
+	q.has.Set(i)
+	for q.begin < len(q.base) && q.has.Get(int(q.base[q.begin].node)) {
+		q.begin++
 	}
-	q.nodes[to] = now
 }

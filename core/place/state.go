@@ -25,7 +25,7 @@ type state struct {
 	known    bool
 	cpu, mem int64            // free
 	units    map[string]int64 // free; nil: as base says
-	load     uint32           // the larger share of cpu and memory in use, in millionths
+	load     uint32           // see load
 	tasks    int32
 	jobs     []jobCount
 	ports    []portUse // taken beyond base, ascending
@@ -337,9 +337,11 @@ func (st *state) change(r cluster.Resources, sign int64) {
 	st.reload()
 }
 
-func (st *state) reload() {
-	capacity := &st.base.Node.Description.Capacity
-	st.load = max(share(capacity.MilliCPU-st.cpu, capacity.MilliCPU), share(capacity.Memory-st.mem, capacity.Memory))
+func (st *state) reload() { st.load = load(&st.base.Node.Description.Capacity, st.cpu, st.mem) }
+
+// load is the larger share of processors and memory in use, in millionths.
+func load(capacity *cluster.Resources, freeCPU, freeMemory int64) uint32 {
+	return max(share(capacity.MilliCPU-freeCPU, capacity.MilliCPU), share(capacity.Memory-freeMemory, capacity.Memory))
 }
 
 // maxLoad is the load of a node that is far beyond its capacity.
