@@ -34,11 +34,12 @@ func (d *Driver) plan(spec driver.Spec, s settings, engine *system.Info) (client
 	grace := int(spec.Grace().Seconds() + 0.999) // counted in seconds, by an engine that goes down with its machine
 	config := &container.Config{
 		Image: s.Image, User: spec.User, WorkingDir: spec.Dir, Entrypoint: spec.Command, Cmd: s.Args, Env: environ(spec.Env),
-		ExposedPorts: exposed, Labels: d.labels(spec), StopSignal: spec.StopSignal, StopTimeout: &grace, Healthcheck: healthcheck(spec.Health),
+		Hostname: s.Hostname, ExposedPorts: exposed, Labels: d.labels(spec, s.Labels), StopSignal: spec.StopSignal, StopTimeout: &grace, Healthcheck: healthcheck(spec.Health),
 	}
 	host := &container.HostConfig{
 		NetworkMode: container.NetworkMode(s.Network), PortBindings: bindings, RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		CapAdd: s.CapAdd, CapDrop: s.CapDrop, ReadonlyRootfs: s.ReadOnly, ShmSize: s.ShmSize, Resources: resources(spec.Resources, s, engine),
+		ExtraHosts: s.hosts(),
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{
 			"max-size": strconv.FormatInt(cmp.Or(s.Log.MaxBytes, d.opts.Log.MaxBytes), 10), "max-file": strconv.Itoa(cmp.Or(s.Log.MaxFiles, d.opts.Log.MaxFiles)),
 		}},
@@ -67,8 +68,9 @@ func environ(env map[string]string) []string {
 	return out
 }
 
-func (d *Driver) labels(spec driver.Spec) map[string]string {
+func (d *Driver) labels(spec driver.Spec, more map[string]string) map[string]string {
 	out := map[string]string{labelTask: spec.TaskID, labelOwner: d.owner}
+	maps.Copy(out, more)
 	for name, value := range spec.Labels {
 		if name = labelPrefix + name; out[name] == "" {
 			out[name] = value
@@ -79,7 +81,7 @@ func (d *Driver) labels(spec driver.Spec) map[string]string {
 
 // resources are the container's limits, as far as the engine can hold the task to them.
 func resources(r driver.Resources, s settings, engine *system.Info) container.Resources {
-	var out container.Resources
+	out := container.Resources{Ulimits: s.Ulimits}
 	if memory := cmp.Or(s.Memory, r.MemoryBytes); memory > 0 && engine.MemoryLimit {
 		out.Memory = max(memory, leastMemory)
 		if engine.SwapLimit {
@@ -107,7 +109,7 @@ func unenforced(r driver.Resources, s settings, engine *system.Info) []string {
 	}{
 		{"cpu", r.CPUMilli > 0, engine.CPUShares},
 		{"cpu_limit", s.CPU > 0, engine.CPUCfsQuota},
-		{"memory", r.MemoryBytes > 0 || s.Memory > 0, engine.MemoryLimit},
+		{"memory", cmp.Or(s.Memory, r.MemoryBytes) > 0, engine.MemoryLimit},
 		{"pids", s.Pids > 0, engine.PidsLimit},
 	} {
 		if limit.asked && !limit.is {

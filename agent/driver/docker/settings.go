@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/moby/api/types/container"
+
 	"github.com/setpointd/setpoint/agent/driver"
 )
 
@@ -34,11 +36,15 @@ type settings struct {
 	CapAdd        []string
 	CapDrop       []string
 	Init          bool  // a small init is the container's first process: it reaps, and passes signals on
-	Memory        int64 // bytes; 0: what is reserved
+	Memory        int64 // bytes; 0: what is reserved; noLimit
 	CPU           int64 // thousandths of a core at most; 0: no limit
 	Pids          int64 // processes and threads at a time; 0: no limit
 	ShmSize       int64 // bytes of /dev/shm; 0: the engine's default
 	Log           LogLimits
+	Hostname      string
+	Hosts         map[string]addresses // more names that the task can resolve
+	Labels        map[string]string    // of the container, beside Setpoint's own
+	Ulimits       []*container.Ulimit
 }
 
 // readers are the settings by name.
@@ -54,12 +60,16 @@ var readers = map[string]func(s *settings, value string) error{
 	"cap_add":        func(s *settings, v string) error { return readList(&s.CapAdd, v) },
 	"cap_drop":       func(s *settings, v string) error { return readList(&s.CapDrop, v) },
 	"init":           func(s *settings, v string) error { return readBool(&s.Init, v) },
-	"memory_limit":   func(s *settings, v string) error { return readBytes(&s.Memory, v, leastMemory) },
+	"memory_limit":   readMemory,
 	"cpu_limit":      func(s *settings, v string) error { return readCores(&s.CPU, v) },
 	"pids":           func(s *settings, v string) error { return readCount(&s.Pids, v) },
 	"shm_size":       func(s *settings, v string) error { return readBytes(&s.ShmSize, v, 1) },
 	"log_file_size":  func(s *settings, v string) error { return readBytes(&s.Log.MaxBytes, v, leastLog) },
 	"log_files":      func(s *settings, v string) error { return readFiles(&s.Log.MaxFiles, v) },
+	"hostname":       readHostname,
+	"extra_hosts":    readHosts,
+	"labels":         readLabels,
+	"ulimits":        readUlimits,
 }
 
 // parseSettings reads settings. All that is wrong is in the error, in the order of the settings' names.

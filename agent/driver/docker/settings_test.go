@@ -20,13 +20,16 @@ func TestSettings(t *testing.T) {
 		"image": "web:1", "pull": "always", "args": `["-v", "1"]`, "network": "back", "read_only": "true", "new_privileges": "true", "cap_add": `["NET_ADMIN"]`,
 		"cap_drop": `["ALL"]`, "init": "true", "pids": "100", "cpu_limit": "1.5", "shm_size": "64MiB", "memory_limit": "1GiB", "log_file_size": "1MB", "log_files": "2",
 		"ports":  `{"http": 80, "dns": ["53/udp", 53]}`,
-		"mounts": `[{"source": "/srv", "target": "/data", "read_only": true}]`,
+		"mounts": `[{"source": "/srv", "target": "/data", "read_only": true}]`, "hostname": "web-1",
+		"extra_hosts": `{"db": "10.0.0.7", "node": ["host-gateway", "::1"]}`, "labels": `{"team": "shop"}`, "ulimits": `{"nofile": "1024:4096", "core": 0, "memlock": "unlimited"}`,
 	})
 	want := settings{
 		Image: "web:1", Pull: pullAlways, Args: []string{"-v", "1"}, Network: "back", ReadOnly: true, NewPrivileges: true, CapAdd: []string{"NET_ADMIN"},
 		CapDrop: []string{"ALL"}, Init: true, Pids: 100, CPU: 1500, ShmSize: 64 << 20, Memory: 1 << 30, Log: LogLimits{1_000_000, 2},
 		Ports:  map[string][]containerPort{"http": {{80, network.TCP}}, "dns": {{53, network.UDP}, {53, network.TCP}}},
-		Mounts: []mountSetting{{Source: "/srv", Target: "/data", ReadOnly: true}},
+		Mounts: []mountSetting{{Source: "/srv", Target: "/data", ReadOnly: true}}, Hostname: "web-1", Labels: map[string]string{"team": "shop"},
+		Hosts:   map[string]addresses{"db": {"10.0.0.7"}, "node": {"host-gateway", "::1"}},
+		Ulimits: []*container.Ulimit{{Name: "core"}, {Name: "memlock", Soft: -1, Hard: -1}, {Name: "nofile", Soft: 1024, Hard: 4096}},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
@@ -63,7 +66,19 @@ func TestBadSettings(t *testing.T) {
 		`mounts=[{"type": "tmpfs", "size": "x", "target": "/x"}]`:     "no amount",
 		`mounts=[{"type": "volume", "size": "1MiB", "target": "/x"}]`: "only a tmpfs has a size",
 		`mounts=[{"type": "npipe", "source": "x", "target": "/x"}]`:   `type "npipe" is none of`,
-		"privileged=true": `no setting "privileged"; it has args, cap_add,`,
+		"hostname=a b":                      "no name of a host",
+		`extra_hosts=["db=10.0.0.7"]`:       "no map of addresses",
+		`extra_hosts={"db": "here"}`:        `"here" is neither an address nor host-gateway`,
+		`extra_hosts={"d b": "::1"}`:        "no name of a host",
+		"labels=a":                          "no map of texts",
+		`labels={"setpoint.task": "x"}`:     "are Setpoint's own",
+		"ulimits=1024":                      "no map of limits",
+		`ulimits={"files": 1}`:              `no limit "files"; there are as, core`,
+		`ulimits={"nofile": "2:1"}`:         "2 is above 1",
+		`ulimits={"nofile": "unlimited:1"}`: "unlimited is above 1",
+		`ulimits={"nofile": "many"}`:        "neither a number nor unlimited",
+		`ulimits={"nofile": -1}`:            "neither a number nor unlimited",
+		"privileged=true":                   `no setting "privileged"; it has args, cap_add,`,
 	} {
 		name, value, _ := strings.Cut(setting, "=")
 		if _, err := parseSettings(map[string]string{"image": "a", name: value}); err == nil || !strings.Contains(err.Error(), want) {
@@ -115,6 +130,16 @@ func TestPlan(t *testing.T) {
 	got, err = d.plan(spec, more, all)
 	if h := got.HostConfig; err != nil || h.Memory != 1<<30 || h.LogConfig.Config["max-size"] != "5000" || h.LogConfig.Config["max-file"] != "3" {
 		t.Errorf("host configuration is %+v, %v", h, err)
+	}
+	got, err = d.plan(spec, settings{
+		Image: "a", Memory: noLimit, Hostname: "h", Hosts: map[string]addresses{"b": {"::1"}, "a": {"10.0.0.1", "10.0.0.2"}}, Labels: map[string]string{"team": "shop"},
+		Ulimits: []*container.Ulimit{{Name: "core"}},
+	}, all)
+	if h := got.HostConfig; err != nil || h.Memory != 0 || h.MemorySwap != 0 || !slices.Equal(h.ExtraHosts, []string{"a:10.0.0.1", "a:10.0.0.2", "b:::1"}) || len(h.Ulimits) != 1 {
+		t.Errorf("host configuration is %+v, %v", h, err)
+	}
+	if c := got.Config; c.Hostname != "h" || c.Labels["team"] != "shop" || c.Labels[labelTask] != "web/1/2" {
+		t.Errorf("config is %+v", c)
 	}
 	got, err = d.plan(spec, more, &system.Info{})
 	if r := got.HostConfig.Resources; err != nil || r.Memory != 0 || r.CPUShares != 0 || r.NanoCPUs != 0 || r.PidsLimit != nil {
