@@ -71,7 +71,7 @@ func taskSection(t, d *cluster.TaskSpec) *section {
 	text(w, "dir", t.Dir, d.Dir)
 	text(w, "user", t.User, d.User)
 	w.texts("env", t.Env)
-	w.texts("config", t.Config)
+	w.settings("config", t.Config)
 	w.add(resourcesSection(t.Resources), false)
 	for _, p := range t.Ports {
 		port := newSection("port", p.Name)

@@ -129,7 +129,7 @@ func drawSpec(rt *rapid.T) cluster.JobSpec {
 			Driver:    rapid.SampledFrom([]string{"process", "docker", "sim"}).Draw(rt, "driver"),
 			Command:   append([]string{"/bin/x"}, rapid.SliceOfN(text, 0, 3).Draw(rt, "args")...),
 			Env:       texts.Draw(rt, "env"),
-			Config:    texts.Draw(rt, "config"),
+			Config:    drawConfig(rt, texts),
 			Resources: cluster.Resources{MilliCPU: rapid.Int64Range(0, 100_000).Draw(rt, "cpu"), Memory: rapid.Int64Min(0).Draw(rt, "memory")},
 			Stop:      cluster.StopSpec{Signal: rapid.SampledFrom(cluster.StopSignals()).Draw(rt, "signal"), Grace: span.Draw(rt, "grace"), AfterDisconnect: span.Draw(rt, "after_disconnect")},
 		},
@@ -154,6 +154,19 @@ func drawSpec(rt *rapid.T) cluster.JobSpec {
 		s.Plugins = append(s.Plugins, cluster.PluginSettings{Plugin: p, JSON: json})
 	}
 	return sorted(s)
+}
+
+// drawConfig draws settings of a driver, among them such as look like what HCL has values for.
+func drawConfig(rt *rapid.T, texts *rapid.Generator[map[string]string]) map[string]string {
+	config := texts.Draw(rt, "config")
+	likely := rapid.SampledFrom([]string{
+		`["a","b"]`, `["a", "b"]`, `[]`, `{}`, `[[]]`, `[{"b":1,"a":[{"c":null}]},{"a b":"${x}"}]`, `{"for":1.50}`, `{"a":1,"a":2}`, `[1e3]`, `["\u0041"]`, `[`,
+		`{"x":"a\nb"}`, `["` + strings.Repeat("long", 50) + `","b"]`, "true", "True", "7", "007", "-7", "-0", "1.5", "1e3", "99999999999999999999", " 7", "null",
+	})
+	for name, value := range rapid.MapOfN(rapid.StringMatching(`[a-z]{1,3}|for`), likely, 0, 4).Draw(rt, "settings") {
+		config[name] = value
+	}
+	return config
 }
 
 func sorted(s cluster.JobSpec) cluster.JobSpec {

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/setpointd/setpoint/core/hcltext"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -94,6 +97,48 @@ func (w *section) texts(name string, m map[string]string) {
 	w.value(name, cty.ObjectVal(values))
 }
 
+// settings writes a driver's settings: what is JSON of a list or map as such, where it is read back as the same text.
+func (w *section) settings(name string, m map[string]string) {
+	if len(m) == 0 {
+		return
+	}
+	values := make(map[string]cty.Value, len(m))
+	for k, s := range m {
+		values[k] = cty.StringVal(s)
+		if v, ok := structured(s); ok {
+			values[k] = v
+		}
+	}
+	w.value(name, cty.ObjectVal(values))
+}
+
+// structured reads a text as JSON of a list, a map, a flag or a whole number, if that is written as the same text again.
+func structured(text string) (cty.Value, bool) {
+	if text == "true" || text == "false" {
+		return cty.BoolVal(text == "true"), true
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
+		return cty.NumberIntVal(n), true
+	}
+	if !strings.HasPrefix(text, "[") && !strings.HasPrefix(text, "{") || !norm.NFC.IsNormalString(text) {
+		return cty.NilVal, false
+	}
+	t, err := ctyjson.ImpliedType([]byte(text))
+	if err != nil {
+		return cty.NilVal, false
+	}
+	v, err := ctyjson.Unmarshal([]byte(text), t)
+	if err != nil {
+		return cty.NilVal, false
+	}
+	plain, err := hcltext.Plain(v)
+	if err != nil {
+		return cty.NilVal, false
+	}
+	again, err := hcltext.Encode(plain)
+	return v, err == nil && again == text
+}
+
 // tokens writes a value. Unlike hclwrite's own it quotes a key that begins a loop.
 func tokens(v cty.Value) hclwrite.Tokens {
 	switch t := v.Type(); {
@@ -112,11 +157,51 @@ func tokens(v cty.Value) hclwrite.Tokens {
 		return hclwrite.TokensForObject(items)
 	}
 	var items []hclwrite.Tokens
+	length, apart := 0, false
 	for it := v.ElementIterator(); it.Next(); {
 		_, element := it.Element()
-		items = append(items, tokens(element))
+		item := tokens(element)
+		if element.Type().IsObjectType() && !element.IsNull() {
+			item, apart = onOneLine(item), true
+		}
+		length += len(item.Bytes()) + len(", ")
+		items = append(items, item)
+	}
+	if apart || length > maxListLength && len(items) > 1 {
+		return listOfLines(items)
 	}
 	return hclwrite.TokensForTuple(items)
+}
+
+// maxListLength is from what length on each element of a list has a line of its own.
+const maxListLength = 120
+
+// onOneLine writes a map in one line, { a = 1, b = 2 }, unless something in it has lines of its own.
+func onOneLine(object hclwrite.Tokens) hclwrite.Tokens {
+	var out hclwrite.Tokens
+	for i, t := range object {
+		switch t.Type {
+		case hclsyntax.TokenOBrack:
+			return object
+		case hclsyntax.TokenNewline:
+			if i+1 < len(object) && object[i+1].Type != hclsyntax.TokenCBrace && object[i-1].Type != hclsyntax.TokenOBrace {
+				out = append(out, &hclwrite.Token{Type: hclsyntax.TokenComma, Bytes: []byte(",")})
+			}
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// listOfLines writes a list with a line for each element.
+func listOfLines(items []hclwrite.Tokens) hclwrite.Tokens {
+	newline := &hclwrite.Token{Type: hclsyntax.TokenNewline, Bytes: []byte("\n")}
+	out := hclwrite.Tokens{{Type: hclsyntax.TokenOBrack, Bytes: []byte("[")}, newline}
+	for _, item := range items {
+		out = append(append(out, item...), &hclwrite.Token{Type: hclsyntax.TokenComma, Bytes: []byte(",")}, newline)
+	}
+	return append(out, &hclwrite.Token{Type: hclsyntax.TokenCBrack, Bytes: []byte("]")})
 }
 
 // settings is what a job says to a plugin, ready to be written.

@@ -28,9 +28,9 @@ job "web" {
       "quoted name" = "y"
     }
     config = {
-      exit_code = "3"
-      mounts    = "[\"/a\",\"/b\"]"
-      quiet     = "true"
+      exit_code = 3
+      mounts    = ["/a", "/b"]
+      quiet     = true
       run_for   = "10s"
     }
 
@@ -100,11 +100,10 @@ job "web" {
 
   plugin "cel" {
     expr = "node.cpu > 4 && node.name != <none>"
-    item = [{
-      n = 1
-      }, {
-      n = 2
-    }]
+    item = [
+      { n = 1 },
+      { n = 2 },
+    ]
     nested = {
       size = 1.5
     }
