@@ -226,34 +226,40 @@ func BenchmarkRolling(b *testing.B) {
 	}
 }
 
-// BenchmarkReports measures how many changes of tasks' states are taken and committed, each reported by itself.
+// BenchmarkReports measures how many changes of tasks' states are taken and committed, each reported by itself: of one node after the other, and of each node's
+// tasks in turn. The engine runs as a server's does.
 func BenchmarkReports(b *testing.B) {
 	worlds(b, nil, func(b *testing.B, w world) {
 		x := newWorld(b, w)
-		x.step, x.commit = 0, 0
+		tasks := make([][]cluster.TaskID, w.nodes)
+		for i := range tasks {
+			for t := range x.eng.View().TasksOn(nodeID(i)) {
+				tasks[i] = append(tasks[i], t.ID)
+			}
+		}
+		p := x.play(b, func(c cluster.Change) bool { _, ok := c.(cluster.SetObserved); return ok })
 		n := 0
-		const batch = 2048
 		machine := watch(b, x)
-		for b.Loop() {
-			var in []engine.Input
-			for range batch {
+		start := time.Now()
+		for b.Loop() { // each is one batch
+			for range 2048 {
 				i := n % w.nodes
-				for t := range x.eng.View().TasksOn(nodeID(i)) {
-					in = append(in, engine.AgentReports{Node: nodeID(i), Session: uint64(i + 1), Tasks: []engine.TaskReport{
-						{Task: t.ID, State: cluster.Running, Healthy: true, Message: fmt.Sprint("round ", n)},
-					}})
-					break
+				in := engine.AgentReports{Node: nodeID(i), Session: uint64(i + 1), Tasks: []engine.TaskReport{
+					{Task: tasks[i][n/w.nodes%len(tasks[i])], State: cluster.Running, Healthy: true, Message: fmt.Sprint("round ", n)},
+				}}
+				if err := p.eng.Send(b.Context(), in); err != nil {
+					b.Fatal(err)
 				}
 				n++
 			}
-			for out := x.turn(b, in...); out.More; {
-				out = x.turn(b)
-			}
 		}
+		p.await(b, n)
+		took := time.Since(start)
 		machine.report()
-		b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "changes/s")
-		b.ReportMetric(float64(x.step.Microseconds())/float64(n), "cpu-µs/change")
-		b.ReportMetric(float64(x.commit.Microseconds())/float64(n), "commit-µs/change")
+		p.end(b)
+		b.ReportMetric(float64(n)/took.Seconds(), "changes/s")
+		b.ReportMetric(float64(p.decide.Nanoseconds())/1000/float64(n), "decide-µs/change")
+		b.ReportMetric(float64(p.commit.Nanoseconds())/1000/float64(n), "commit-µs/change")
 	})
 }
 

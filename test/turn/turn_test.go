@@ -247,7 +247,7 @@ func BenchmarkPlace(b *testing.B) {
 				b.StopTimer()
 				w := newBench(b, size.nodes)
 				w.until(b, func() bool { return len(w.in.ch) == 0 && pluginsReady(w) })
-				p := w.play(b)
+				p := w.play(b, isPlacement)
 				machine.x = w
 				machine.begin()
 				b.StartTimer()
@@ -274,14 +274,19 @@ func BenchmarkPlace(b *testing.B) {
 type player struct {
 	eng  *engine.Engine
 	end  func(testing.TB)
-	told chan int // placements of a turn, which are durable
+	told chan int // changes of a turn, which are durable, as far as they are counted
 
 	decide, commit time.Duration // for those who called end, as what follows
 	turns          int           // that were committed
 }
 
-// play has the bench's engine run, and gives it what plugins say, until end is called.
-func (b *bench) play(tb testing.TB) *player {
+func isPlacement(c cluster.Change) bool {
+	_, ok := c.(cluster.SetPlacement)
+	return ok
+}
+
+// play has the bench's engine run, and gives it what plugins say, until end is called. Of the changes it counts those that are wanted.
+func (b *bench) play(tb testing.TB, wanted func(cluster.Change) bool) *player {
 	tb.Helper()
 	p := &player{eng: b.eng, told: make(chan int, 1<<16)}
 	ctx, cancel := context.WithCancel(tb.Context())
@@ -290,7 +295,7 @@ func (b *bench) play(tb testing.TB) *player {
 		Committed: []func(engine.Turn){func(t engine.Turn) {
 			n := 0
 			for _, c := range t.Changes {
-				if _, ok := c.Change.(cluster.SetPlacement); ok {
+				if wanted(c.Change) {
 					n++
 				}
 			}
@@ -337,12 +342,18 @@ func (p *player) place(tb testing.TB, ops []engine.Op, tasks int) {
 			tb.Fatal(err)
 		}
 	}
-	for deadline := time.After(5 * time.Minute); tasks > 0; {
+	p.await(tb, tasks)
+}
+
+// await waits until so many changes are durable.
+func (p *player) await(tb testing.TB, changes int) {
+	tb.Helper()
+	for deadline := time.After(5 * time.Minute); changes > 0; {
 		select {
 		case n := <-p.told:
-			tasks -= n
+			changes -= n
 		case <-deadline:
-			tb.Fatalf("after five minutes %d tasks wait", tasks)
+			tb.Fatalf("after five minutes %d changes are not durable", changes)
 		}
 	}
 }
