@@ -39,9 +39,9 @@ help: ## This list
 ##@ Build and run
 
 .PHONY: build
-build: ## Build bin/setpoint, and bin/setpoint-shim, which stands beside each process task
+build: ## Build bin/setpoint and the small programs beside it, of which each process task and each plugin that comes along has one
 	go build -ldflags '$(LDFLAGS)' -o bin/setpoint ./cmd/setpoint
-	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/setpoint-shim ./cmd/setpoint-shim
+	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/ ./cmd/setpoint-shim ./cmd/setpoint-plugin
 
 .PHONY: run
 run: build ## Build, start a cluster of three nodes on this machine, run examples/jobs, show what happens

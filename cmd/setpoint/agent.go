@@ -23,6 +23,7 @@ import (
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/daemon"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/datadir"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/devcluster"
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/installed"
 	"github.com/setpointd/setpoint/core/config"
 	"github.com/setpointd/setpoint/core/hcltext"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -306,8 +307,7 @@ func noteAgent(cfg *config.Agent) error {
 
 // shimProgram is what stands beside a task: the small program that is installed beside this one, or else this one, which takes several times the memory.
 func shimProgram(exe string) []string {
-	small := filepath.Join(filepath.Dir(exe), "setpoint-shim")
-	if info, err := os.Stat(small); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+	if small := installed.Beside(exe, installed.Shim); small != "" {
 		return []string{small}
 	}
 	return []string{exe, shimCommand}

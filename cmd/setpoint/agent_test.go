@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -85,27 +84,6 @@ func TestAgentFlagsThatAreWrong(t *testing.T) {
 			execute(t, "", append([]string{"agent", "--data-dir", t.TempDir()}, tt.args...)...).expect(t, tt.code, nil, tt.errOut)
 		})
 	}
-}
-
-// The small shim is taken if it lies beside the executable, and can be executed.
-func TestShimProgram(t *testing.T) {
-	dir := t.TempDir()
-	exe, small := filepath.Join(dir, "setpoint"), filepath.Join(dir, "setpoint-shim")
-	want := func(program ...string) {
-		t.Helper()
-		if got := shimProgram(exe); !slices.Equal(got, program) {
-			t.Errorf("shims are %q, want %q", got, program)
-		}
-	}
-	want(exe, shimCommand)
-	if err := os.WriteFile(small, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	want(exe, shimCommand)
-	if err := os.Chmod(small, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	want(small)
 }
 
 // What a configuration said of the process driver holds at a start at which nothing is said.

@@ -37,7 +37,7 @@ func (h *Host) Inspect(plugin string) (Detail, error) {
 	}
 	p := s.settings()
 	out := Detail{
-		Status: s.status(), Builtin: p.Command.Path == runner.Builtin("").Path, Args: slices.Clone(p.Command.Args), Timeout: p.Timeout, FailureOpen: p.FailureOpen,
+		Status: s.status(), Builtin: p.Command.Builtin, Args: slices.Clone(p.Command.Args), Timeout: p.Timeout, FailureOpen: p.FailureOpen,
 	}
 	s.mu.Lock()
 	out.Failed, out.FailedAt = s.lastError.text, s.lastError.at

@@ -29,7 +29,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	const cmd = "github.com/setpointd/setpoint/cmd/"
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), cmd+"setpoint", cmd+"setpoint-shim")
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), cmd+"setpoint", cmd+"setpoint-shim", cmd+"setpoint-plugin")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build setpoint: %v\n%s", err, out)
 		return 1

@@ -67,7 +67,7 @@ func (f *field) runHost(tb testing.TB) {
 	}
 	f.host = pluginhost.New(pluginhost.Config{
 		Logger: hclog.NewNullLogger(), Launcher: launcher, Version: "bench", ClusterID: "bench", Engine: f.in,
-		Plugins: []pluginhost.Plugin{{Name: "constraint", Command: runner.Builtin("constraint"), Timeout: time.Minute}},
+		Plugins: []pluginhost.Plugin{{Name: "constraint", Command: runner.Builtin("constraint", ""), Timeout: time.Minute}},
 	})
 	f.update = f.host.Update
 	ctx, cancel := context.WithCancel(context.Background())

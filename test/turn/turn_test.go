@@ -106,7 +106,7 @@ func (b *bench) run(tb testing.TB, st *engine.State) {
 	}
 	cfg := pluginhost.Config{Logger: log, Launcher: launcher, Version: "bench", ClusterID: "bench", Engine: b.in}
 	for _, name := range names {
-		cfg.Plugins = append(cfg.Plugins, pluginhost.Plugin{Name: name, Command: runner.Builtin(name), Timeout: time.Minute})
+		cfg.Plugins = append(cfg.Plugins, pluginhost.Plugin{Name: name, Command: runner.Builtin(name, ""), Timeout: time.Minute})
 	}
 	b.host = pluginhost.New(cfg)
 	b.eng = engine.New(engine.Config{ClusterID: "bench", Plugins: names, Heartbeat: time.Hour}, st, b.now())

@@ -35,6 +35,8 @@ type Command struct {
 	Env []string
 	// Dir is the working directory; "/" if empty.
 	Dir string
+	// Builtin says that the plugin comes along: Path is not an operator's choice.
+	Builtin bool
 	// SHA256 is what the executable must hash to. If set, a sealed copy of the file is hashed and run, so that not even a write
 	// into the file in between can change what runs. Nil: whatever is there is run, and its hash is only reported.
 	SHA256 []byte
@@ -56,10 +58,13 @@ type Line struct {
 	Text   string // escaped for display; what is hclog's JSON is made readable
 }
 
-// Builtin is the command that serves one of the plugins that are part of this executable. It runs the file that the host
-// itself was started from, even if an upgrade has replaced it on disk meanwhile.
-func Builtin(name string) Command {
-	return Command{Name: name, Path: selfExecutable, Args: []string{"plugin", "serve", name}}
+// Builtin returns the command that serves a plugin that comes along: the program that holds these, or this executable if program is "". The latter runs the file
+// that the host itself was started from, even if an upgrade has replaced it on disk meanwhile.
+func Builtin(name, program string) Command {
+	if program == "" {
+		return Command{Name: name, Path: selfExecutable, Args: []string{"plugin", "serve", name}, Builtin: true}
+	}
+	return Command{Name: name, Path: program, Args: []string{name}, Builtin: true}
 }
 
 // Protocol is what host and plugin must agree on.

@@ -219,8 +219,10 @@ func TestScriptsRunThroughTheirDescriptor(t *testing.T) {
 }
 
 func TestBuiltin(t *testing.T) {
-	cmd := Builtin("drain")
-	if cmd.Path != "/proc/self/exe" || strings.Join(cmd.Args, " ") != "plugin serve drain" || cmd.Name != "drain" {
-		t.Errorf("got %+v", cmd)
+	for program, want := range map[string]string{"": "/proc/self/exe plugin serve drain", "/opt/setpoint-plugin": "/opt/setpoint-plugin drain"} {
+		cmd := Builtin("drain", program)
+		if got := strings.Join(cmd.argv(), " "); got != want || cmd.Name != "drain" || !cmd.Builtin {
+			t.Errorf("with program %q got %+v, want %s", program, cmd, want)
+		}
 	}
 }

@@ -21,8 +21,10 @@ func Build(dir string) (Binaries, error) {
 	if err != nil {
 		return b, fmt.Errorf("find the module: %w", err)
 	}
-	shim := filepath.Join(dir, "setpoint-shim") // which agents look for beside setpoint
-	for path, pkg := range map[string]string{b.Setpoint: "./cmd/setpoint", shim: "./cmd/setpoint-shim", b.Plugin: "./test/internal/testplugin"} {
+	for path, pkg := range map[string]string{
+		b.Setpoint: "./cmd/setpoint", b.Plugin: "./test/internal/testplugin",
+		filepath.Join(dir, "setpoint-shim"): "./cmd/setpoint-shim", filepath.Join(dir, "setpoint-plugin"): "./cmd/setpoint-plugin", // which setpoint looks for beside itself
+	} {
 		if _, err := run(strings.TrimSpace(root), "go", "build", "-o", path, pkg); err != nil {
 			return b, fmt.Errorf("build %s: %w", pkg, err)
 		}

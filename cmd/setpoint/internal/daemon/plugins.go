@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/datadir"
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/installed"
 	"github.com/setpointd/setpoint/core/api"
 	"github.com/setpointd/setpoint/core/config"
 	"github.com/setpointd/setpoint/core/engine"
@@ -106,8 +107,11 @@ func hostPlugins(cfg *config.Config) []pluginhost.Plugin {
 }
 
 func hostPlugin(p *config.Plugin) pluginhost.Plugin {
-	cmd := runner.Builtin(p.Name)
-	if !p.Builtin {
+	var cmd runner.Command
+	if p.Builtin {
+		exe, _ := os.Executable() // nothing lies beside ""
+		cmd = runner.Builtin(p.Name, installed.Beside(exe, installed.Plugin))
+	} else {
 		cmd = runner.Command{Name: p.Name, Path: p.Path, Args: p.Args}
 		if p.SHA256 != "" {
 			cmd.SHA256, _ = hex.DecodeString(p.SHA256) // the configuration was checked
