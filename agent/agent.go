@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -59,7 +60,7 @@ type Agent struct {
 	process string // random: which run of the agent this is
 	file    *state.File
 	set     *worker.Set
-	period  time.Duration // of the server's heartbeats, as it said last; 0: it has not yet. Owner: talk
+	period  atomic.Int64 // of the server's heartbeats in nanoseconds, as it said last; 0: it has not yet
 
 	// Owner: whoever describes the machine, which are the join and then one session after the other.
 	scripts    *machine.Scripts
@@ -207,7 +208,7 @@ func (a *Agent) longest(err error) time.Duration {
 	if severity(err) >= hclog.Error || connect.CodeOf(err) == connect.CodeResourceExhausted {
 		return maxPause
 	}
-	return min(max(cmp.Or(a.period, defaultPeriod), firstPause), maxPause)
+	return min(max(cmp.Or(time.Duration(a.period.Load()), defaultPeriod), firstPause), maxPause)
 }
 
 // describe looks at the machine.

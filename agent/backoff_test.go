@@ -25,7 +25,8 @@ func TestPausesEndWithinTheGrace(t *testing.T) {
 		{"refused", time.Second, connect.NewError(connect.CodeUnauthenticated, errors.New("expired")), maxPause},
 		{"too many", time.Second, connect.NewError(connect.CodeResourceExhausted, errors.New("too many sessions")), maxPause},
 	} {
-		a := &Agent{period: tt.period}
+		a := &Agent{}
+		a.period.Store(int64(tt.period))
 		wait := backoff{most: a.longest(tt.err)}
 		var last time.Duration
 		for range 20 {

@@ -6,16 +6,20 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 
+	"github.com/setpointd/setpoint/core/pki"
 	"github.com/setpointd/setpoint/proto/setpoint/agent/v1/agentv1connect"
 )
 
 const (
 	dialTimeout = 5 * time.Second
+	// handshakeTimeout is longer than a server has connections wait for their turn.
+	handshakeTimeout = 15 * time.Second
 	// maxMessage is how large a message of the server may be, in bytes: more than a batch of assignments ever is.
 	maxMessage = 16 << 20
 )
@@ -34,8 +38,9 @@ type link struct {
 // link returns a link that connects when it is first used. It is to be cut in the end.
 func (a *Agent) link(config *tls.Config) *link {
 	l := &link{}
+	config.NextProtos = append(slices.Clone(config.NextProtos), pki.AgentProtocol)
 	l.transport = &http.Transport{
-		TLSClientConfig: config, ForceAttemptHTTP2: true, TLSHandshakeTimeout: dialTimeout, DialContext: l.dial,
+		TLSClientConfig: config, ForceAttemptHTTP2: true, TLSHandshakeTimeout: handshakeTimeout, DialContext: l.dial,
 	}
 	l.client = agentv1connect.NewAgentServiceClient(&http.Client{Transport: l.transport}, "https://"+a.cfg.Server,
 		connect.WithReadMaxBytes(maxMessage))

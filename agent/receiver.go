@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/setpointd/setpoint/agent/state"
 	"github.com/setpointd/setpoint/agent/worker"
@@ -46,6 +47,7 @@ func (s *session) take(ctx context.Context, m *agentv1.FromServer) error {
 		notify(s.acks)
 		return nil
 	case *agentv1.FromServer_Heartbeat:
+		s.pace(time.Duration(m.Heartbeat.GetPeriodNs()))
 		if m.Heartbeat.GetRenew() {
 			notify(s.renew)
 		}

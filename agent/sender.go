@@ -68,7 +68,10 @@ func (s *session) broken(ctx context.Context, err error) error {
 }
 
 // beatPause is the time to the next heartbeat: less than the period, and not the same for all agents.
-func (s *session) beatPause() time.Duration { return s.period/2 + rand.N(s.period/4+1) }
+func (s *session) beatPause() time.Duration {
+	period := s.beats()
+	return period/2 + rand.N(period/4+1)
+}
 
 // reportAll sends the full report, which tells of every task.
 func (s *session) reportAll() error {

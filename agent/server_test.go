@@ -45,6 +45,7 @@ type server struct {
 	ahead   time.Duration // of the clock by which certificates are issued
 	cluster string        // that the welcome names
 	beat    time.Duration // that the welcome names
+	later   time.Duration // that answers to heartbeats name; 0: none
 	mute    bool          // heartbeats are not answered
 }
 
@@ -125,6 +126,13 @@ func (s *server) get() (cluster string, beat time.Duration, mute bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cluster, s.beat, s.mute
+}
+
+// period is what answers to heartbeats name.
+func (s *server) period() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.later
 }
 
 func (s *server) sign(name string, csr []byte) (*connect.Error, []byte) {
@@ -242,7 +250,8 @@ func (c *talk) receive() bool {
 	case *agentv1.FromAgent_Heartbeat:
 		c.beats++
 		if _, _, mute := c.server.get(); !mute && !c.over {
-			_ = c.stream.Send(&agentv1.FromServer{Message: &agentv1.FromServer_Heartbeat{Heartbeat: &agentv1.Heartbeat{}}})
+			beat := &agentv1.Heartbeat{PeriodNs: int64(c.server.period())}
+			_ = c.stream.Send(&agentv1.FromServer{Message: &agentv1.FromServer_Heartbeat{Heartbeat: beat}})
 		}
 	case *agentv1.FromAgent_Description:
 		c.descs = append(c.descs, m.Description)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ type session struct {
 	stream stream
 	end    context.CancelCauseFunc // ends the session; the first reason counts
 	feed   *worker.Feed
-	period time.Duration
+	period atomic.Int64            // of heartbeats, in nanoseconds, as the server said last
 	out    chan *agentv1.FromAgent // descriptions and logs to send
 	began  time.Time
 	heard  atomic.Int64 // how long after began something last came, in nanoseconds
@@ -107,7 +108,7 @@ func (a *Agent) converse(ctx context.Context) error {
 	if err != nil {
 		return because(life, err)
 	}
-	s.log.Info("session begun", "server", a.cfg.Server, "heartbeat", s.period)
+	s.log.Info("session begun", "server", a.cfg.Server, "heartbeat", s.beats())
 	a.set.Reached()
 	defer func() { a.set.Cut(time.Duration(s.contact.Load())) }()
 	s.run(life, ctx.Done(), link.client)
@@ -147,14 +148,21 @@ func (s *session) greet() error {
 		return connect.NewError(connect.CodeFailedPrecondition,
 			fmt.Errorf("the server is of cluster %q, and this agent joined %q: nothing is stopped for it", welcome.GetClusterId(), id.ClusterID))
 	}
-	s.period = time.Duration(welcome.GetHeartbeatNs())
-	if s.period <= 0 {
-		s.period = defaultPeriod
-	}
-	s.agent.period = s.period
+	s.pace(cmp.Or(time.Duration(welcome.GetHeartbeatNs()), defaultPeriod))
 	s.hear()
 	return nil
 }
+
+// pace notes how often the server wants to hear something from now on; nothing that is no time changes anything.
+func (s *session) pace(period time.Duration) {
+	if period > 0 {
+		s.period.Store(int64(period))
+		s.agent.period.Store(int64(period))
+	}
+}
+
+// beats is the period of heartbeats.
+func (s *session) beats() time.Duration { return cmp.Or(time.Duration(s.period.Load()), defaultPeriod) }
 
 func (s *session) hear() {
 	s.heard.Store(int64(time.Since(s.began)))
@@ -193,7 +201,7 @@ func (s *session) guard(ctx context.Context) error {
 }
 
 // patience is for how long nothing may come from the server.
-func (s *session) patience() time.Duration { return max(3*s.period, leastSilence) }
+func (s *session) patience() time.Duration { return max(3*s.beats(), leastSilence) }
 
 // silent returns an error if nothing has come from the server for too long.
 func (s *session) silent() error {

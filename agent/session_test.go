@@ -122,6 +122,22 @@ func TestForeignAndStaleServers(t *testing.T) {
 	}
 }
 
+// How often the agent speaks is the server's to say at any time.
+func TestTheServerChangesThePeriod(t *testing.T) {
+	s := newServer(t)
+	launch(t, config(t, s, t.TempDir()))
+	c := s.session()
+	c.await("heartbeats", func() bool { return c.beats >= 3 })
+	s.set(func(s *server) { s.later = time.Hour })
+	var before, after int
+	c.await("a look", func() bool { before = c.beats; return true })
+	<-time.After(5 * s.beat)
+	c.await("another", func() bool { after = c.beats; return true })
+	if after > before+2 { // that were under way
+		t.Errorf("%d heartbeats came of an agent that is to speak every hour", after-before)
+	}
+}
+
 // A server that keeps the connection and says nothing is left.
 func TestSilentServer(t *testing.T) {
 	s := newServer(t)
@@ -144,7 +160,7 @@ func (late) Receive() (*agentv1.FromServer, error) {
 
 // An agent that stood still takes nothing of what was sent to it before: its node may be down by now, and its tasks elsewhere.
 func TestWhatIsLateIsNotTaken(t *testing.T) {
-	s := &session{stream: late{}, period: time.Second, began: time.Now().Add(-4 * time.Second)} // and has no agent that could take anything
+	s := &session{stream: late{}, began: time.Now().Add(-7 * time.Second)} // and has no agent that could take anything
 	if err := s.receive(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing came from the server") {
 		t.Errorf("it takes what is late: %v", err)
 	}

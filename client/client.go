@@ -21,7 +21,7 @@ import (
 // How long it may take to reach a server.
 const (
 	dialTimeout      = 5 * time.Second
-	handshakeTimeout = 5 * time.Second
+	handshakeTimeout = 10 * time.Second // longer than a server has connections wait for their turn
 	idleTimeout      = time.Minute
 )
 

@@ -140,6 +140,9 @@ type Mount struct {
 // maxRequestBytes limits one message of a client or agent.
 const maxRequestBytes = 4 << 20
 
+// compressBytes is from which size on an answer is worth compressing. Most of what agents are told is far smaller.
+const compressBytes = 1 << 10
+
 // HandlerOptions are what every service on the port is made with: the callers' roles are checked, errors become answers, panics of a call
 // are recovered and messages have a limit.
 func (a *API) HandlerOptions() []connect.HandlerOption {
@@ -148,6 +151,7 @@ func (a *API) HandlerOptions() []connect.HandlerOption {
 		connect.WithInterceptors(g),
 		connect.WithRecover(g.recovered),
 		connect.WithReadMaxBytes(maxRequestBytes),
+		connect.WithCompressMinBytes(compressBytes),
 	}
 }
 

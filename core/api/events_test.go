@@ -2,10 +2,11 @@ package api_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -272,10 +273,11 @@ func TestSlowWatcherIsCut(t *testing.T) {
 	s.commit(2, "n1")
 	w := s.watch(&apiv1.WatchEventsRequest{Follow: true})
 	w.until(1)
-	// While nothing is read, more happens than is kept and than fits in the connection.
-	name := strings.Repeat("n", 500)
+	// While nothing is read, more happens than is kept and than fits in the connection, however well it is compressed.
 	for r := range cluster.Revision(3 * api.KeptTurns) {
-		s.commit(r+3, name)
+		name := make([]byte, 250)
+		_, _ = rand.Read(name)
+		s.commit(r+3, hex.EncodeToString(name))
 	}
 	err := w.end()
 	if connect.CodeOf(err) != connect.CodeResourceExhausted || client.Detail(err).GetCode() != "too_slow" {

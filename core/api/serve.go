@@ -26,7 +26,7 @@ const (
 // end at once. The error says why it ended early.
 func Serve(ctx context.Context, listener net.Listener, config *tls.Config, handler http.Handler, log hclog.Logger) error {
 	server := &http.Server{
-		Handler: handler, TLSConfig: config, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: handler, TLSConfig: handshakes.apply(config), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		HTTP2:       &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout},
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),

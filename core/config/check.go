@@ -122,6 +122,8 @@ func (r *reader) checkStore(s Store) {
 }
 
 func (r *reader) checkHeartbeat(h Heartbeat) {
+	r.atLeast("heartbeat.per_second", int64(h.PerSecond), 0)
+	r.atLeast("heartbeat.returns_per_second", int64(h.ReturnsPerSecond), 0)
 	if h.Interval < 50*time.Millisecond {
 		r.wrong("heartbeat.interval", "Duration too short", fmt.Sprintf("It is %s; it must be at least 50ms.", h.Interval))
 		return

@@ -78,6 +78,9 @@ type Heartbeat struct {
 	Interval time.Duration // how often an agent is heard of; default 1 s
 	Silent   time.Duration // without a word for so long a node is silent; default two intervals
 	Grace    time.Duration // without a word for so long a node is down and its tasks are replaced; default three intervals
+
+	PerSecond        int // agents heard a second; with more nodes all three are longer in the same proportion; 0: no limit; default 500
+	ReturnsPerSecond int // agents that come back a second after the server's start, for which all nodes get more grace then; 0: none; default 50
 }
 
 // Replace limits how fast the tasks of nodes that went down are replaced elsewhere.

@@ -43,6 +43,9 @@ func (r *reader) fields() hcltext.Fields {
 				"interval":     hcltext.Set(hcltext.Duration, &c.Heartbeat.Interval),
 				"silent_after": hcltext.Set(hcltext.Duration, &c.Heartbeat.Silent),
 				"grace":        hcltext.Set(hcltext.Duration, &c.Heartbeat.Grace),
+
+				"per_second":         hcltext.Set(hcltext.Int, &c.Heartbeat.PerSecond),
+				"returns_per_second": hcltext.Set(hcltext.Int, &c.Heartbeat.ReturnsPerSecond),
 			}),
 			"replace":   r.section(attributes{"nodes_per": hcltext.Set(hcltext.Duration, &c.Replace.NodesPer)}),
 			"placement": r.section(attributes{"strategy": hcltext.Set(word, &c.Placement.Strategy)}),

@@ -30,7 +30,7 @@ func Default() *Config {
 		Log:       Log{Level: "info"},
 		Listen:    Listen{API: "127.0.0.1:7480"},
 		Store:     Store{Kind: StoreBolt, Retention: Retention{Revisions: 100_000, Age: 10 * time.Minute, Bytes: 64 << 20}},
-		Heartbeat: Heartbeat{Interval: time.Second},
+		Heartbeat: Heartbeat{Interval: time.Second, PerSecond: 500, ReturnsPerSecond: 50},
 		Placement: Placement{Strategy: cluster.StrategySpread},
 		Limits:    Limits{TurnChanges: 4000},
 		files:     make(map[string]*hcl.File),

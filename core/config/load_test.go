@@ -49,7 +49,7 @@ func TestDefault(t *testing.T) {
 	if c.Name == "" || c.Advertise != "127.0.0.1:7480" || c.Store.File != "/var/lib/setpoint/state.db" || c.Agent != nil {
 		t.Errorf("%+v", c)
 	}
-	if c.Heartbeat != (Heartbeat{Interval: time.Second, Silent: 2 * time.Second, Grace: 3 * time.Second}) {
+	if c.Heartbeat != (Heartbeat{Interval: time.Second, Silent: 2 * time.Second, Grace: 3 * time.Second, PerSecond: 500, ReturnsPerSecond: 50}) {
 		t.Errorf("heartbeat %+v", c.Heartbeat)
 	}
 	for _, name := range []string{"constraint", "drain", "global"} {
@@ -213,7 +213,7 @@ func TestProblem(t *testing.T) {
 	if got := written(t, c, c.Problem("listen.api", "Address in use", "Somebody else listens there.")); !strings.Contains(got, `other.hcl line 11, in listen:`) {
 		t.Error(got)
 	}
-	if got := written(t, c, c.Problem(`plugin["other"].path`, "S", "D")); !strings.Contains(got, `other.hcl line 49, in plugin "other":`) {
+	if got := written(t, c, c.Problem(`plugin["other"].path`, "S", "D")); !strings.Contains(got, `other.hcl line 52, in plugin "other":`) {
 		t.Error(got)
 	}
 	d := Default()

@@ -40,7 +40,7 @@ type Signer interface {
 	Fingerprint() pki.Fingerprint
 }
 
-// Options are what a Dispatcher needs. All fields but the durations are required.
+// Options are what a Dispatcher needs. All fields but the last two are required.
 type Options struct {
 	Engine   Engine
 	Identity func(context.Context) (pki.Identity, error) // who calls; pki.ErrNoCertificate if the caller showed none
@@ -50,8 +50,8 @@ type Options struct {
 
 	Authority func(context.Context) (pki.Fingerprint, error) // by which the caller's certificate was verified
 
-	Heartbeat time.Duration // how often the server wants to hear of an agent; 0: 2 s
-	Gather    time.Duration // how long heartbeats are gathered into one input; 0: 100 ms
+	Heartbeat func() time.Duration // how often the server wants to hear of an agent now; nil: every 2 s
+	Gather    time.Duration        // how long heartbeats are gathered into one input; 0: 100 ms
 }
 
 // Dispatcher keeps the sessions with agents.
@@ -71,8 +71,8 @@ func New(opts Options) (*Dispatcher, error) {
 	if opts.Engine == nil || opts.Identity == nil || opts.Tokens == nil || opts.Signer == nil || opts.Log == nil || opts.Authority == nil {
 		return nil, errors.New("make dispatcher: an option is missing")
 	}
-	if opts.Heartbeat <= 0 {
-		opts.Heartbeat = 2 * time.Second
+	if opts.Heartbeat == nil {
+		opts.Heartbeat = func() time.Duration { return 2 * time.Second }
 	}
 	if opts.Gather <= 0 {
 		opts.Gather = 100 * time.Millisecond
@@ -148,7 +148,7 @@ func (d *Dispatcher) begin(s *session) error {
 		return errStopping
 	}
 	if old := d.sessions[s.node]; old != nil {
-		if since := time.Since(old.heard); s.process != old.process && since < 2*d.opts.Heartbeat {
+		if since := time.Since(old.heard); s.process != old.process && since < 2*d.opts.Heartbeat() {
 			return errTaken
 		}
 		old.end(errSuperseded)

@@ -42,7 +42,7 @@ func (s *session) send(ctx context.Context, name string) error {
 
 func (s *session) welcome(name string) error {
 	return s.stream.Send(&agentv1.FromServer{Message: &agentv1.FromServer_Welcome{Welcome: &agentv1.Welcome{
-		ClusterId: s.d.opts.Engine.View().ClusterID, NodeName: name, HeartbeatNs: int64(s.d.opts.Heartbeat),
+		ClusterId: s.d.opts.Engine.View().ClusterID, NodeName: name, HeartbeatNs: int64(s.d.opts.Heartbeat()),
 	}}})
 }
 
@@ -76,7 +76,7 @@ func (s *session) sendDue(d due) error {
 		}
 	}
 	if d.beat {
-		beat := &agentv1.Heartbeat{Renew: s.authority != s.d.opts.Signer.Fingerprint()}
+		beat := &agentv1.Heartbeat{Renew: s.authority != s.d.opts.Signer.Fingerprint(), PeriodNs: int64(s.d.opts.Heartbeat())}
 		if err := s.stream.Send(&agentv1.FromServer{Message: &agentv1.FromServer_Heartbeat{Heartbeat: beat}}); err != nil {
 			return err
 		}

@@ -146,6 +146,26 @@ func TestNothingNewIsNotSent(t *testing.T) {
 	})
 }
 
+// An agent hears when it begins, and again with each answer, how often the server wants to hear of it.
+func TestAgentsHearHowOftenToSpeak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		period := 3 * time.Second
+		d := newDispatcher(t, newFakeEngine(readyNode("n1")))
+		d.opts.Heartbeat = func() time.Duration { return period }
+		a := dial(t, d, "n1", hello())
+		if m := a.next().GetWelcome(); m.GetHeartbeatNs() != int64(3*time.Second) {
+			t.Errorf("welcome is %v", m)
+		}
+		a.assignments(1)
+		period = 4 * time.Second
+		a.send(&agentv1.FromAgent{Message: &agentv1.FromAgent_Heartbeat{Heartbeat: &agentv1.Heartbeat{}}})
+		if m := a.next().GetHeartbeat(); m.GetPeriodNs() != int64(4*time.Second) {
+			t.Errorf("the answer is %v", m)
+		}
+		_ = a.hangUp()
+	})
+}
+
 // While the agent does not read, a pause is committed: what was not sent by then is not sent as a start.
 func TestSlowAgentIsToldTheNewestState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,6 +17,9 @@ type Config struct {
 	Silent    time.Duration // without a word for so long, a node is silent; 0: two periods
 	Down      time.Duration // without a word for so long, a node is down; 0: three periods
 
+	HeardPerSecond   int // with more nodes than this times Heartbeat, all three are longer in the same proportion; 0: never
+	ReturnsPerSecond int // so many agents a second come back after the server's start: all nodes get as much more grace then; 0: none
+
 	ReplaceEvery time.Duration    // the tasks of at most one node that went down are replaced in so long; 0: of all at once
 	Pools        []Pool           // of addresses, each name once
 	Strategy     cluster.Strategy // for jobs that say nothing; "": spread
@@ -77,6 +80,7 @@ type Engine struct {
 
 	agents    map[cluster.NodeID]*agent
 	monitorAt time.Duration // engine time at which to look at all nodes again
+	crowd     crowd
 	lookNow   bool          // something was heard that may change a node's state
 	started   cluster.Time  // when New was called
 	recorder  *Recorder     // nil: nothing is recorded
@@ -104,7 +108,7 @@ type agent struct {
 	confirmed bool                    // an operator said that its silence means that it is down
 	named     map[cluster.TaskID]bool // in the full report under way
 	last      cluster.Time
-	grace     cluster.Time // when it was given one more, after a mass silence
+	grace     cluster.Time // when it was given one more: at the server's start, and after a mass silence
 	strays    int          // that it still stops
 	spoke     bool         // it has reported every task that it knows once since the server started
 }
@@ -147,7 +151,7 @@ func (e *Engine) load(now cluster.Time) {
 	for n := range st.Nodes() {
 		i := e.indexOf(n.ID)
 		e.ledger.describe(i, n)
-		e.agents[n.ID] = &agent{last: now}
+		e.agents[n.ID] = &agent{last: now, grace: now}
 		e.block(n.ID, e.agents[n.ID])
 		e.dirtyNodes[n.ID] = true
 	}

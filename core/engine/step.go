@@ -125,7 +125,9 @@ func (e *Engine) monitor(now cluster.Time) time.Duration {
 		return e.monitorAt - now.Engine
 	}
 	e.lookNow = false
-	limits := monitor.Limits{Silent: e.cfg.Silent, Down: e.cfg.Down, Few: 3, ReplaceEvery: e.cfg.ReplaceEvery}
+	nodes, _, _, _ := e.work.Counts()
+	pace := e.crowd.judge(e.cfg, nodes, now.Engine)
+	limits := monitor.Limits{Silent: pace.Silent, Down: pace.Down, Return: pace.Return, Few: 3, ReplaceEvery: e.cfg.ReplaceEvery}
 	r := monitor.Nodes(e.hearings(), limits, now)
 	e.applyAll(cluster.AuthorMonitor, r.Changes)
 	for _, id := range r.Regrace {

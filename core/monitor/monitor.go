@@ -16,6 +16,7 @@ import (
 type Limits struct {
 	Silent time.Duration // without a word for so long, a node is silent
 	Down   time.Duration // without a word for so long, it is down
+	Return time.Duration // a node that was given one more grace is down no earlier than so long after that; less than Down: Down
 	Few    int           // so many silent nodes are never mass silence by number alone; DESIGN says 3
 
 	ReplaceEvery time.Duration // the tasks of at most one node are replaced in so long; 0: of all that go down
@@ -25,7 +26,7 @@ type Limits struct {
 type Hearing struct {
 	Node      *cluster.Node
 	Last      cluster.Time // when something was last heard, or the server started
-	Grace     cluster.Time // when it was given one more grace, after a mass silence; zero: never
+	Grace     cluster.Time // when it was given one more grace, since all come back at once: at the server's start, and after a mass silence; zero: never
 	Reported  bool         // its newest session has reported every task that the agent knows
 	Confirmed bool         // an operator said that its silence means that it is down
 }
@@ -127,12 +128,15 @@ func wasReady(n *cluster.Node, now cluster.Time) bool {
 
 // left returns how much of the node's grace is left, at most none.
 func (h *Hearing) left(limits Limits, now cluster.Time) time.Duration {
-	since := h.Last
-	if since.Before(h.Grace) {
-		since = h.Grace
+	left := limits.Down - now.Sub(h.Last)
+	if !h.Grace.IsZero() {
+		left = max(left, limits.back()-now.Sub(h.Grace))
 	}
-	return limits.Down - now.Sub(since)
+	return left
 }
+
+// back is within which a node is heard again that was given one more grace.
+func (l Limits) back() time.Duration { return max(l.Return, l.Down) }
 
 // judgeSilence decides whether silent nodes whose grace is over are down, or too many at once for that.
 func (r *round) judgeSilence(s *silence, limits Limits, last *cluster.Time, now cluster.Time) {
@@ -162,7 +166,7 @@ func (r *round) judgeSilence(s *silence, limits Limits, last *cluster.Time, now 
 		switch {
 		case len(s.set) > 0: // also those that fell silent after it began: they may be about to speak as well
 			r.Regrace = append(r.Regrace, h.Node.ID)
-			r.wake(limits.Down)
+			r.wake(limits.back())
 		case h.left(limits, now) <= 0:
 			r.down(h.Node, limits, last, now)
 		}

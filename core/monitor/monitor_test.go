@@ -66,6 +66,7 @@ func TestOneNode(t *testing.T) {
 		{"one more grace", cluster.NodeSilent, time.Minute, func(h *monitor.Hearing) { h.Grace = ago(time.Second) }, "", 2 * time.Second},
 		{"one more grace is over", cluster.NodeSilent, time.Minute, func(h *monitor.Hearing) { h.Grace = ago(3 * time.Second) }, cluster.NodeDown, 0},
 		{"a grace is no word", cluster.NodeSilent, time.Minute, func(h *monitor.Hearing) { h.Grace = now }, "", 3 * time.Second},
+		{"the server started a while ago", cluster.NodeSilent, 4 * time.Second, func(h *monitor.Hearing) { h.Grace = ago(4 * time.Second) }, cluster.NodeDown, 0},
 		{"never comes back", cluster.NodeDown, 0, func(h *monitor.Hearing) { h.Node.Spec.Decommissioned = true }, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -272,6 +273,28 @@ func TestOneMoreGraceAndThenDown(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, states(monitor.Nodes(slices.Values(all), limits, now))); diff != "" {
 			t.Errorf("%s after the grace was given (-want +got):\n%s", grace, diff)
+		}
+	}
+}
+
+// When all come back at once, the grace is as long as that takes, and what was heard before does not make it shorter.
+func TestTimeToComeBack(t *testing.T) {
+	slow := limits
+	slow.Return = 10 * time.Second
+	for _, c := range []struct {
+		quiet, grace time.Duration // since when
+		down         bool
+	}{
+		{time.Minute, 10*time.Second - 1, false},
+		{time.Minute, 10 * time.Second, true},
+		{slow.Down - 1, time.Minute, false},
+		{slow.Down, time.Minute, true},
+	} {
+		all := several(0, 4)
+		all[0].Node.Status.State, all[0].Last, all[0].Grace = cluster.NodeSilent, ago(c.quiet), ago(c.grace)
+		r := monitor.Nodes(slices.Values(all), slow, now)
+		if down := states(r)[all[0].Node.ID] == cluster.NodeDown; down != c.down {
+			t.Errorf("heard %s ago, and given a grace %s ago: down is %t", c.quiet, c.grace, down)
 		}
 	}
 }

@@ -10,6 +10,9 @@ import (
 // protocols are what both sides speak, in the order in which they prefer it.
 var protocols = []string{"h2", "http/1.1"}
 
+// AgentProtocol is among the protocols that agents offer. Nobody speaks it: a server sees by it, before it has computed anything, that an agent connects.
+const AgentProtocol = "setpoint-agent"
+
 // ServerTLS returns the configuration of a server's listener. It shows the pair whose authority a client asks for by name, or the oldest to one that names none,
 // and trusts the authorities of all its pairs, as they are when a client connects. A client's certificate is verified if it shows one; who must show one is decided
 // call by call with PeerIdentity, since a machine that joins has none yet.

@@ -27,6 +27,9 @@ heartbeat {
   interval     = "10s"
   silent_after = "25s"
   grace        = "1m"
+
+  per_second         = 10
+  returns_per_second = 5
 }
 replace {
   nodes_per = "5s"

@@ -102,7 +102,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	s.commits = &committer{journal: store.Journal{Backend: s.backend}, log: log.Named("store"), stop: s.stopping, retry: retryAfter}
 	s.engine = engine.New(engine.Config{
 		ClusterID: state.ClusterID, Plugins: pluginNames(cfg), Heartbeat: cfg.Heartbeat.Interval, Silent: cfg.Heartbeat.Silent, Down: cfg.Heartbeat.Grace,
-		ReplaceEvery: cfg.Replace.NodesPer, Pools: pools(cfg), Strategy: cfg.Placement.Strategy,
+		HeardPerSecond: cfg.Heartbeat.PerSecond, ReturnsPerSecond: cfg.Heartbeat.ReturnsPerSecond, ReplaceEvery: cfg.Replace.NodesPer, Pools: pools(cfg), Strategy: cfg.Placement.Strategy,
 		MaxChanges: min(cfg.Limits.TurnChanges, s.backend.Limits().Changes*2/5),
 	}, state, s.clock.Now())
 	if err := s.record(); err != nil {
@@ -113,8 +113,8 @@ func (s *Server) assemble(state *engine.State) (err error) {
 		CheckSettings: checkSettings, Rehearse: rehearse(s.engine), AttachDir: s.dir.Attachments(),
 	})
 	s.dispatcher, err = dispatch.New(dispatch.Options{
-		Engine: s.engine, Identity: api.IdentityFrom, Tokens: s.tokens, Signer: s.certs, Log: log.Named("agents"), Heartbeat: cfg.Heartbeat.Interval,
-		Authority: api.AuthorityFrom,
+		Engine: s.engine, Identity: api.IdentityFrom, Tokens: s.tokens, Signer: s.certs, Log: log.Named("agents"), Authority: api.AuthorityFrom,
+		Heartbeat: func() time.Duration { return s.engine.Pace().Heartbeat },
 	})
 	if err != nil {
 		return err

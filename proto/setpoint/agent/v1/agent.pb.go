@@ -641,7 +641,8 @@ func (x *TaskStatus) GetAtUnixNs() int64 {
 
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Renew         bool                   `protobuf:"varint,1,opt,name=renew,proto3" json:"renew,omitempty"` // of the server: the authority of the node's certificate is being replaced; ask for a new certificate, and connect again with it
+	Renew         bool                   `protobuf:"varint,1,opt,name=renew,proto3" json:"renew,omitempty"`                       // of the server: the authority of the node's certificate is being replaced; ask for a new certificate, and connect again with it
+	PeriodNs      int64                  `protobuf:"varint,2,opt,name=period_ns,json=periodNs,proto3" json:"period_ns,omitempty"` // of the server: period in which it wants to hear something from now on; 0: as before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -681,6 +682,13 @@ func (x *Heartbeat) GetRenew() bool {
 		return x.Renew
 	}
 	return false
+}
+
+func (x *Heartbeat) GetPeriodNs() int64 {
+	if x != nil {
+		return x.PeriodNs
+	}
+	return 0
 }
 
 type Description struct {
@@ -1566,9 +1574,10 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\texit_code\x18\x05 \x01(\x03R\bexitCode\x12\x18\n" +
 	"\ahealthy\x18\x06 \x01(\bR\ahealthy\x12\x1c\n" +
 	"\n" +
-	"at_unix_ns\x18\a \x01(\x03R\batUnixNs\"!\n" +
+	"at_unix_ns\x18\a \x01(\x03R\batUnixNs\">\n" +
 	"\tHeartbeat\x12\x14\n" +
-	"\x05renew\x18\x01 \x01(\bR\x05renew\"M\n" +
+	"\x05renew\x18\x01 \x01(\bR\x05renew\x12\x1b\n" +
+	"\tperiod_ns\x18\x02 \x01(\x03R\bperiodNs\"M\n" +
 	"\vDescription\x12>\n" +
 	"\vdescription\x18\x01 \x01(\v2\x1c.setpoint.v1.NodeDescriptionR\vdescription\"X\n" +
 	"\x04Logs\x12\x18\n" +
