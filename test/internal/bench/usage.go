@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Usage is what a process uses of its machine.
@@ -13,6 +14,7 @@ type Usage struct {
 	Files   int
 	Threads int
 	RSS     int64 // bytes in memory
+	CPU     time.Duration
 }
 
 // What a process may use more at the end than at the beginning, besides a tenth. The runtime keeps threads and memory that it had once: threads for calls
@@ -45,7 +47,26 @@ func UsageOf(pid int) Usage {
 			u.RSS = n << 10
 		}
 	}
+	u.CPU = cpuOf(pid)
 	return u
+}
+
+// ticksPerSecond is in what the kernel counts processor time for those who ask it: the same on all that Linux runs on today.
+const ticksPerSecond = 100
+
+// cpuOf returns how much processor time a process has used, in user and kernel mode.
+func cpuOf(pid int) time.Duration {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:])) // from the third field on
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	kernel, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+kernel) * time.Second / ticksPerSecond
 }
 
 // Usage returns what the server uses.
