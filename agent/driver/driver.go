@@ -45,12 +45,6 @@ type Driver interface {
 	List(ctx context.Context) ([]Listed, error)
 }
 
-// HealthReporter is optional on a Driver: it knows by itself how its tasks are.
-type HealthReporter interface {
-	// Health tells how the task is now. Errors: ErrNotFound.
-	Health(ctx context.Context, h Handle) (Health, error)
-}
-
 // Health is a driver's own word about a running task.
 type Health struct {
 	// Checked is false if the driver checks nothing for this task; the other fields are then empty.

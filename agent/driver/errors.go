@@ -9,9 +9,11 @@ var (
 	ErrNotStarted = errors.New("task was never started")
 	// ErrRunning: it cannot be done while the task runs.
 	ErrRunning = errors.New("task is running")
+	// ErrNotRunning: it takes a task that runs.
+	ErrNotRunning = errors.New("task is not running")
 )
 
-// The codes of a RejectedError.
+// The codes of a RejectedError and of an ExecRefusedError.
 const (
 	RejectBadSpec         = "bad_spec"
 	RejectNoCommand       = "command_not_found"

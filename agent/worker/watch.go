@@ -48,7 +48,7 @@ func (t *task) probe(ctx context.Context, told *state.Assignment) (health.Probe,
 	if told.Spec != nil && told.Spec.Health != nil {
 		timing = health.TimingOf(told.Spec.Health)
 	}
-	if r, ok := t.driver().(driver.HealthReporter); ok {
+	if r := driver.OptionalOf(t.driver()).Health; r != nil {
 		h, err := r.Health(ctx, t.handle)
 		switch {
 		case errors.Is(err, driver.ErrNotFound):

@@ -23,6 +23,8 @@ type Harness struct {
 	Spec func(spec *driver.Spec, b Behaviour)
 	// Hog fills in what makes a task touch ever more memory, and hold it. It is needed of drivers that enforce limits of memory.
 	Hog func(spec *driver.Spec)
+	// Exec returns a command that, inside a task, does what is asked. It is needed of drivers that are a driver.Execer.
+	Exec func(c Command) []string
 }
 
 // Behaviour is what a test wants of its task.
@@ -76,6 +78,15 @@ func Run(t *testing.T, h Harness) {
 		{"Fingerprint", fingerprint},
 		{"MemoryIsLimited", memoryIsLimited},
 		{"ResourcesAreTaken", resourcesAreTaken},
+		{"ExecStreams", execStreams},
+		{"ExecStdin", execStdin},
+		{"ExecTTY", execTTY},
+		{"ExecEndsWithContext", execEndsWithContext},
+		{"ExecEndsWithTask", execEndsWithTask},
+		{"ExecIsHeldBack", execIsHeldBack},
+		{"ExecRefused", execRefused},
+		{"ExecNotRunning", execNotRunning},
+		{"ExecByMany", execByMany},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -14,6 +14,11 @@ import (
 // becomeFlag has this program, executed once more by a shim, become the task: what a process must do to itself it can do in no other way.
 const becomeFlag = "-become"
 
+// becomeCommandFlag has it, executed by an escort, become a command that runs inside a task. What that is it reads from intentFD.
+const becomeCommandFlag = "-become-command"
+
+const intentFD = 4
+
 // verdictFD is where it says how that went: one verdict before the last step, and another if that failed. The kernel closes it as the task begins.
 const verdictFD = 3
 
@@ -42,7 +47,7 @@ func becomeMain(dir taskDir, point func(string)) int {
 	case err == nil && !ok:
 		err = syscall.ENOENT
 	case err == nil:
-		step, err = in.become(point)
+		step, err = in.become(point, 0)
 	}
 	say(verdict{Step: step, Err: err.Error(), Errno: int(errnoOf(err))})
 	return 127
@@ -61,8 +66,24 @@ func say(v verdict) {
 	}
 }
 
-// become takes on all that the task is to be born with, in the order in which one may, and executes its program. It returns the step that failed.
-func (in *intent) become(point func(string)) (step string, err error) {
+// becomeCommandMain turns this process into a command inside a task. It returns only if that failed, with the exit code.
+func becomeCommandMain(point func(string)) int {
+	runtime.LockOSThread()
+	unix.CloseOnExec(verdictFD)
+	unix.CloseOnExec(intentFD)
+	var in execution
+	step := "read what to run"
+	err := json.NewDecoder(os.NewFile(intentFD, "intent")).Decode(&in)
+	if err == nil {
+		step, err = in.become(point, in.Escort)
+	}
+	say(verdict{Step: step, Err: err.Error(), Errno: int(errnoOf(err))})
+	return 127
+}
+
+// become takes on all that the task is to be born with, in the order in which one may, and executes its program. With an escort's number it ends with that. It returns
+// the step that failed.
+func (in *intent) become(point func(string), escort int) (step string, err error) {
 	if err := in.Group.Join(); err != nil {
 		return stepJoin, err
 	}
@@ -95,6 +116,11 @@ func (in *intent) become(point func(string)) (step string, err error) {
 			return "renounce new privileges", err
 		}
 	}
+	if escort != 0 { // after the user was set, which ends it
+		if err := tie(escort); err != nil {
+			return "be tied to the escort", err
+		}
+	}
 	unix.Umask(in.Settings.Umask)
 	say(verdict{})
 	return stepExecute, syscall.Exec(in.Path, in.Spec.Command, in.Env)
@@ -114,18 +140,38 @@ func (e *becomeError) Error() string {
 
 func (e *becomeError) Unwrap() error { return syscall.Errno(e.Errno) }
 
-// spawn starts a process in a session of its own that becomes the task, and returns its number once the task's program is executed.
-func (s *shim) spawn(files []uintptr) (pid int, err error) {
+// tie has the kernel kill this process when its parent is gone.
+func tie(parent int) error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
+	if os.Getppid() != parent {
+		return syscall.ESRCH // it was gone before
+	}
+	return nil
+}
+
+// A birth is how a process that becomes another is started.
+type birth struct {
+	argv  []string
+	mark  taskDir
+	files []uintptr // its first three descriptors
+	more  []uintptr // those after verdictFD
+	tty   bool      // the first three are a terminal, of which it is to have control
+}
+
+// spawn starts a process in a session of its own that becomes what it is to be, and returns its number once that program is executed.
+func spawn(b birth) (pid int, err error) {
 	verdicts, verdictsW, err := os.Pipe()
 	if err != nil {
 		return 0, err
 	}
 	defer verdicts.Close()
-	pid, err = syscall.ForkExec("/proc/self/exe", append(append([]string(nil), s.self...), becomeFlag, string(s.dir)), &syscall.ProcAttr{
+	pid, err = syscall.ForkExec("/proc/self/exe", b.argv, &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   []string{taskMark + "=" + string(s.dir), "GOMAXPROCS=1", "GOGC=off", "GOTRACEBACK=single"},
-		Files: append(files, verdictsW.Fd()),
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Env:   []string{taskMark + "=" + string(b.mark), "GOMAXPROCS=1", "GOGC=off", "GOTRACEBACK=single"},
+		Files: append(append(b.files, verdictsW.Fd()), b.more...),
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: b.tty},
 	})
 	if err = errors.Join(err, verdictsW.Close()); err != nil {
 		return 0, fmt.Errorf("start a process: %w", err)

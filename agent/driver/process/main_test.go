@@ -24,6 +24,8 @@ func TestMain(m *testing.M) {
 			os.Exit(ShimMain(os.Args[2:]))
 		case "agent":
 			os.Exit(agentMain(os.Args[2], os.Args[3]))
+		case "exec":
+			os.Exit(execMain(os.Args[2], os.Args[3], os.Args[4]))
 		case "shim-until":
 			os.Exit(shimMain(os.Args[4:], dieAt(os.Args[2], os.Args[3])))
 		case "agent-until":
@@ -130,6 +132,29 @@ func TestConformance(t *testing.T) {
 		},
 		Hog: func(spec *driver.Spec) {
 			spec.Command = []string{"sh", "-c", "x=0123456789abcdef; while :; do x=$x$x; done"}
+		},
+		Exec: func(c drivertest.Command) []string {
+			var script strings.Builder
+			for _, line := range c.Stdout {
+				fmt.Fprintf(&script, "echo '%s'\n", line)
+			}
+			for _, line := range c.Stderr {
+				fmt.Fprintf(&script, "echo '%s' >&2\n", line)
+			}
+			for _, name := range c.Env {
+				fmt.Fprintf(&script, "echo \"%s=$%s\"\n", name, name)
+			}
+			if c.Size {
+				script.WriteString("stty size\nread line\nstty size\n")
+			}
+			if c.Cat {
+				script.WriteString("cat\n")
+			}
+			if c.Hang {
+				script.WriteString("sleep 1000\n")
+			}
+			fmt.Fprintf(&script, "exit %d\n", c.Exit)
+			return []string{"sh", "-c", script.String()}
 		},
 	})
 }

@@ -40,9 +40,15 @@ func ShimMain(args []string) int { return shimMain(args, func(string) {}) }
 
 // shimMain is ShimMain; point is called with a name wherever the shim's death leaves the world as it is just then.
 func shimMain(args []string, point func(string)) int {
-	if len(args) == 2 && args[0] == becomeFlag && filepath.IsAbs(args[1]) {
+	self := os.Args[:len(os.Args)-len(args)]
+	switch {
+	case len(args) == 2 && args[0] == becomeFlag && filepath.IsAbs(args[1]):
 		point("task: born")
 		return becomeMain(taskDir(args[1]), point)
+	case len(args) == 2 && args[0] == escortFlag && filepath.IsAbs(args[1]):
+		return escortMain(taskDir(args[1]), self)
+	case len(args) == 1 && args[0] == becomeCommandFlag:
+		return becomeCommandMain(point)
 	}
 	if len(args) != 1 || !filepath.IsAbs(args[0]) {
 		fmt.Fprintln(os.Stderr, "shim: want one argument, the task's directory; this command is for the agent only")
@@ -57,7 +63,7 @@ func shimMain(args []string, point func(string)) int {
 	unix.Umask(defaultUmask)
 	ready := os.NewFile(readyFD, "ready")
 	s := &shim{
-		dir: taskDir(args[0]), self: os.Args[:len(os.Args)-len(args)], point: point,
+		dir: taskDir(args[0]), self: self, point: point,
 		stops: make(chan stopOrder), exited: make(chan struct{}),
 	}
 	point("shim: born")
@@ -237,7 +243,9 @@ func (s *shim) startTask() (*output, error) {
 	defer errsW.Close()
 
 	started := time.Now()
-	pid, err := s.spawn([]uintptr{null.Fd(), outW.Fd(), errsW.Fd()})
+	pid, err := spawn(birth{
+		argv: append(append([]string(nil), s.self...), becomeFlag, string(s.dir)), mark: s.dir, files: []uintptr{null.Fd(), outW.Fd(), errsW.Fd()},
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", s.intent.Path, err), out.Close(), errs.Close())
 	}

@@ -21,5 +21,14 @@
 //	stdout, stderr   lines that it writes at its start
 //	log_every        duration between one line and the next
 //
+// A command that runs inside a task (Exec) does what its words say, one after the other, and nothing on the machine:
+//
+//	out LINE, err LINE   writes a line to its standard output, or error
+//	env NAME             writes NAME=value, of its environment and the task's
+//	size                 writes rows and columns of its terminal, reads a line, and writes them again
+//	cat                  copies its standard input to its output, to the end
+//	hang                 runs until it is ended
+//	exit CODE            ends; without it the code is 0
+//
 // Owner: the agent. The package imports the standard library and agent/driver only.
 package sim

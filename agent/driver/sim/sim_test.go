@@ -43,6 +43,28 @@ func TestConformance(t *testing.T) {
 				spec.Settings["reject"] = "not on this node"
 			}
 		},
+		Exec: func(c drivertest.Command) []string {
+			var words []string
+			for _, line := range c.Stdout {
+				words = append(words, "out", line)
+			}
+			for _, line := range c.Stderr {
+				words = append(words, "err", line)
+			}
+			for _, name := range c.Env {
+				words = append(words, "env", name)
+			}
+			if c.Size {
+				words = append(words, "size")
+			}
+			if c.Cat {
+				words = append(words, "cat")
+			}
+			if c.Hang {
+				words = append(words, "hang")
+			}
+			return append(words, "exit", strconv.Itoa(c.Exit))
+		},
 	})
 }
 
