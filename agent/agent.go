@@ -60,6 +60,7 @@ type Agent struct {
 	process string // random: which run of the agent this is
 	file    *state.File
 	set     *worker.Set
+	execs   execCount
 	period  atomic.Int64 // of the server's heartbeats in nanoseconds, as it said last; 0: it has not yet
 
 	// Owner: whoever describes the machine, which are the join and then one session after the other.
@@ -150,6 +151,7 @@ func (a *Agent) work(ctx context.Context) error {
 		}
 	}
 	stopTalk()
+	a.execs.close()
 	stopWork()
 	return errors.Join(err, <-workEnded)
 }

@@ -145,7 +145,9 @@ func (w *window) take(ctx context.Context, bytes int64) error {
 		w.mu.Lock()
 		open := w.left > 0
 		if open {
-			w.left -= bytes
+			if w.left -= bytes; w.left > 0 {
+				notify(w.changed) // another may wait as well
+			}
 		}
 		w.mu.Unlock()
 		if open {

@@ -63,6 +63,9 @@ func (s *session) take(ctx context.Context, m *agentv1.FromServer) error {
 	case *agentv1.FromServer_LogMore:
 		s.logs.more(m.LogMore.GetRequest(), m.LogMore.GetBytes())
 		return nil
+	case *agentv1.FromServer_Exec:
+		s.execs.take(ctx, s, m.Exec)
+		return nil
 	case *agentv1.FromServer_Welcome:
 		return protocolError("the server welcomes twice")
 	}

@@ -65,6 +65,7 @@ type talk struct {
 	strays   []string
 	descs    []*agentv1.Description
 	logs     map[uint64][]*agentv1.Logs
+	execs    map[uint64][]*agentv1.ExecOutput
 	beats    int
 	number   uint64
 	closed   error // why nothing comes any more
@@ -190,7 +191,7 @@ func (s *server) Session(ctx context.Context, stream *connect.BidiStream[agentv1
 	}
 	c := &talk{
 		t: s.t, stream: stream, hello: m.GetHello(), server: s, end: make(chan error, 1), changed: make(chan struct{}),
-		status: make(map[string]*agentv1.TaskStatus), history: make(map[string][]cluster.ObservedState), logs: make(map[uint64][]*agentv1.Logs),
+		status: make(map[string]*agentv1.TaskStatus), history: make(map[string][]cluster.ObservedState), logs: make(map[uint64][]*agentv1.Logs), execs: make(map[uint64][]*agentv1.ExecOutput),
 	}
 	if c.hello == nil {
 		return connect.NewError(connect.CodeInvalidArgument, errors.New("no hello"))
@@ -257,6 +258,8 @@ func (c *talk) receive() bool {
 		c.descs = append(c.descs, m.Description)
 	case *agentv1.FromAgent_Logs:
 		c.logs[m.Logs.GetRequest()] = append(c.logs[m.Logs.GetRequest()], m.Logs)
+	case *agentv1.FromAgent_Exec:
+		c.execs[m.Exec.GetRequest()] = append(c.execs[m.Exec.GetRequest()], m.Exec)
 	default:
 		c.t.Errorf("the agent said %T", m)
 	}

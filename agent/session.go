@@ -60,6 +60,7 @@ type session struct {
 	contact atomic.Int64 // the same by the clock of the machine's start
 	taking  atomic.Bool  // what came is being applied: the server is not the one that is waited for
 	logs    logRequests
+	execs   execs
 
 	// Owner: the sender.
 	sent    uint64 // number of the last report

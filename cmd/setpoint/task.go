@@ -20,7 +20,8 @@ import (
 )
 
 func (a *app) taskCommand() *cobra.Command {
-	return group("task", "See tasks, why they wait, and what they print", a.taskList(), a.taskInspect(), a.taskWhy(), a.taskHistory(), a.taskLogs())
+	return group("task", "See tasks, why they wait, and what they print; run commands in them, and stop single ones",
+		a.taskList(), a.taskInspect(), a.taskWhy(), a.taskHistory(), a.taskLogs(), a.taskExec(), a.taskStop())
 }
 
 func (a *app) taskList() *cobra.Command {

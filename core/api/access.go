@@ -44,6 +44,8 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceListStallsProcedure:  pki.RoleReader,
 	apiv1connect.ApiServiceWatchEventsProcedure: pki.RoleReader,
 
+	apiv1connect.ApiServiceTaskExecProcedure:         pki.RoleOperator,
+	apiv1connect.ApiServiceStopTaskProcedure:         pki.RoleOperator,
 	apiv1connect.ApiServiceRunJobProcedure:           pki.RoleOperator,
 	apiv1connect.ApiServiceStopJobProcedure:          pki.RoleOperator,
 	apiv1connect.ApiServiceStartJobProcedure:         pki.RoleOperator,

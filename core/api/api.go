@@ -70,9 +70,13 @@ type Options struct {
 	Events  *Events
 	Log     hclog.Logger
 
-	Authorities    Authorities          // nil: the authority cannot be replaced, nor looked at
-	PluginOperator PluginOperator       // nil: nobody can look into plugins
-	Aside          engine.Conversations // nil: plugins are not asked about what is only tried
+	Authorities    Authorities    // nil: the authority cannot be replaced, nor looked at
+	PluginOperator PluginOperator // nil: nobody can look into plugins
+
+	// Exec has the agent of a node run a command inside a task, until the context ends; nil: no command can be run.
+	Exec func(ctx context.Context, node cluster.NodeID, begin *agentv1.ExecBegin) (Exec, error)
+
+	Aside engine.Conversations // nil: plugins are not asked about what is only tried
 
 	History History // nil: there are the recent events only
 	Version string  // of the server
@@ -99,6 +103,11 @@ func New(opts Options) (*API, error) {
 	}
 	if opts.Ready == nil {
 		opts.Ready = func() error { return nil }
+	}
+	if opts.Exec == nil {
+		opts.Exec = func(context.Context, cluster.NodeID, *agentv1.ExecBegin) (Exec, error) {
+			return nil, errors.New("this server runs no commands inside tasks")
+		}
 	}
 	if opts.Full != nil {
 		opts.Engine = commands{opts.Engine, opts.Full}

@@ -56,7 +56,10 @@ func message(err error) string {
 func refusalOf(err error) refusal {
 	var op *engine.OpError
 	var plugin *PluginError
+	var command *execError
 	switch {
+	case errors.As(err, &command):
+		return refusal{code: connect.CodeFailedPrecondition, word: command.code, hint: command.hint}
 	case errors.As(err, &plugin):
 		return refusal{code: connect.CodeAborted, word: plugin.Code, hint: plugin.Hint}
 	case errors.As(err, &op):

@@ -148,6 +148,25 @@ func (v *service) WhyTask(ctx context.Context, req *connect.Request[apiv1.WhyTas
 	return connect.NewResponse(out), nil
 }
 
+// StopTask ends one task, so that its slot gets another.
+func (v *service) StopTask(ctx context.Context, req *connect.Request[apiv1.StopTaskRequest]) (*connect.Response[apiv1.StopTaskResponse], error) {
+	t, err := find(v.view(), req.Msg.GetTask())
+	if err != nil {
+		return nil, err
+	}
+	op := engine.StopTask{Task: t.ID, Grace: -1}
+	if g := req.Msg.GetGrace(); g != nil {
+		if op.Grace = g.AsDuration(); op.Grace < 0 {
+			return nil, invalid("the request", cluster.Problem{Path: "grace", Summary: "Negative duration"})
+		}
+	}
+	out, err := do[engine.TaskResult](ctx, v.opts.Engine, op)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&apiv1.StopTaskResponse{Task: taskView(v.view(), out.Task), Changed: out.Changed}), nil
+}
+
 // TaskLogs sends what a task printed.
 func (v *service) TaskLogs(ctx context.Context, req *connect.Request[apiv1.TaskLogsRequest], stream *connect.ServerStream[apiv1.TaskLogsResponse]) error {
 	m := req.Msg

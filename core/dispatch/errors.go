@@ -24,6 +24,12 @@ var ErrNoSession = errors.New("the node's agent is not connected")
 // ErrLogsBusy is returned when a node serves as many log streams as it may.
 var ErrLogsBusy = errors.New("too many log streams are open on the node")
 
+// ErrExecBusy is returned when as many commands run inside a node's tasks as may.
+var ErrExecBusy = errors.New("too many commands run inside tasks of the node")
+
+// ErrExecSilent ends a command about which the node's agent says nothing.
+var ErrExecSilent = errors.New("the node's agent does not say that it has begun: it may be of a version that cannot run commands inside tasks")
+
 // ErrLogsSlow ends a log stream whose reader did not take what came.
 var ErrLogsSlow = errors.New("the log was not read as fast as it came; ask for fewer lines")
 

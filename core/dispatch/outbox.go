@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
@@ -21,6 +23,7 @@ type outbox struct {
 
 	mu     sync.Mutex // guards what follows
 	due    due
+	execs  map[*Exec]struct{}
 	dirty  map[cluster.TaskID]struct{} // what is to be said of these may have changed
 	forget map[cluster.TaskID]struct{} // the agent knows these, and they have no record
 }
@@ -31,13 +34,15 @@ type due struct {
 	beat     bool
 	leave    string // why the node has to leave; "" if it has not
 	controls []*agentv1.FromServer
-	all      bool // whether tasks may start has changed: look at each of them
+	execs    []*Exec // of which something is to be said
+	all      bool    // whether tasks may start has changed: look at each of them
 	tasks    []cluster.TaskID
 	forget   []cluster.TaskID
 }
 
 func (o *outbox) init() {
 	o.wake = make(chan struct{}, 1)
+	o.execs = make(map[*Exec]struct{})
 	o.dirty = make(map[cluster.TaskID]struct{})
 	o.forget = make(map[cluster.TaskID]struct{})
 }
@@ -100,12 +105,17 @@ func (o *outbox) control(m *agentv1.FromServer) bool {
 	return true
 }
 
+// exec notes that there is something to say about a command. There are no more of them than the session has commands.
+func (o *outbox) exec(x *Exec) { o.change(func(*due) { o.execs[x] = struct{}{} }) }
+
 // take returns what is to be sent next, at most maxBatch tasks of it, and leaves the rest.
 func (o *outbox) take() due {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	d := o.due
 	o.due = due{}
+	d.execs = slices.Collect(maps.Keys(o.execs))
+	clear(o.execs)
 	d.tasks = o.some(o.dirty)
 	d.forget = o.some(o.forget)
 	return d

@@ -92,6 +92,9 @@ func (s *session) sendDue(d due) error {
 			return err
 		}
 	}
+	if err := s.sayExecs(d.execs); err != nil {
+		return err
+	}
 	if len(d.forget) > 0 {
 		if err := s.forget(d.forget); err != nil {
 			return err

@@ -34,6 +34,7 @@ type session struct {
 	stream stream
 	out    outbox
 	logs   logStreams
+	execs  execs
 
 	authority pki.Fingerprint // of the certificate that the agent showed
 	process   string          // which run of the agent it is
@@ -158,6 +159,7 @@ func (s *session) run(ctx context.Context, name string) error {
 	err := s.send(ctx, name)
 	s.end(err)
 	s.logs.close(s.why)
+	s.execs.close(s.why)
 	return s.why
 }
 
@@ -203,6 +205,9 @@ func (s *session) take(ctx context.Context, m *agentv1.FromAgent) error {
 		if !m.Logs.GetEnd() {
 			s.out.control(cancelLogs(m.Logs.GetRequest()))
 		}
+		return nil
+	case *agentv1.FromAgent_Exec:
+		s.execs.deliver(m.Exec)
 		return nil
 	}
 	return protocolError("a message %T is not expected here", m.GetMessage())

@@ -64,6 +64,12 @@ const (
 	CancelUpdate UpdateAction = "cancel"
 )
 
+// StopTask ends one task: its slot gets another. It returns TaskResult.
+type StopTask struct {
+	Task  cluster.TaskID
+	Grace time.Duration // negative: as its specification says; 0: kill
+}
+
 // What is asked about nodes. Each returns NodeResult, and SetAvailability one for each of its nodes.
 type (
 	// JoinNode gives a machine its node id.
@@ -110,6 +116,12 @@ type (
 type JobResult struct {
 	Job     *cluster.Job
 	Changed bool // false if the job was as asked already
+}
+
+// TaskResult is what came of a command about a task.
+type TaskResult struct {
+	Task    *cluster.Task
+	Changed bool // false if it was told to stop before, and has no less time for it now
 }
 
 // NodeResult is what came of a command about a node.
@@ -176,6 +188,7 @@ func (RollbackJob) op()     {}
 func (RebalanceJob) op()    {}
 func (RemoveJob) op()       {}
 func (ControlUpdate) op()   {}
+func (StopTask) op()        {}
 func (JoinNode) op()        {}
 func (SetAvailability) op() {}
 func (LabelNode) op()       {}

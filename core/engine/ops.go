@@ -28,6 +28,8 @@ func (e *Engine) operate(c command, now cluster.Time) (any, error) {
 		return e.removeJob(op)
 	case ControlUpdate:
 		return e.controlUpdate(op)
+	case StopTask:
+		return e.stopTask(op, now)
 	case JoinNode:
 		return e.joinNode(op, now)
 	case SetAvailability:

@@ -44,6 +44,7 @@ func recordedTypes() map[string]reflect.Type {
 		RebalanceJob{},
 		RemoveJob{},
 		ControlUpdate{},
+		StopTask{},
 		JoinNode{},
 		SetAvailability{},
 		LabelNode{},

@@ -100,8 +100,8 @@ func pause(d time.Duration) { <-time.After(d) }
 // proc is a process of setpoint that works in the world's data directory.
 type proc struct {
 	pid  int
-	role string // agent or shim
-	task string // of a shim: the name of the task's directory
+	role string // agent, shim or escort
+	task string // of a shim or an escort: the name of the task's directory
 }
 
 // processes finds agents and shims by the data directory in their command lines.
@@ -124,6 +124,8 @@ func (w *world) processes() []proc {
 		switch {
 		case len(args) > 1 && filepath.Base(args[0]) == "setpoint-shim" && filepath.IsAbs(args[1]):
 			out = append(out, proc{pid, "shim", filepath.Base(args[1])})
+		case len(args) > 2 && args[1] == "-escort":
+			out = append(out, proc{pid, "escort", filepath.Base(args[2])})
 		case len(args) > 1 && args[1] == "agent":
 			out = append(out, proc{pid: pid, role: "agent"})
 		}
@@ -143,13 +145,19 @@ func (w *world) shims() []string {
 	return out
 }
 
-// pid returns the process of "server", of "agent NAME" or of "plugin NAME".
+// pid returns the process of "server", of "agent NAME", of "plugin NAME", or of "command NAME" that was started by background.
 func (w *world) pid(kind, name string) (int, error) {
 	switch kind {
 	case "server":
 		var st struct{ PID int }
 		err := w.ask(&st, "status")
 		return st.PID, err
+	case "command":
+		for _, c := range w.procs {
+			if strings.HasPrefix(filepath.Base(c.out), name+"-") {
+				return c.cmd.Process.Pid, nil
+			}
+		}
 	case "plugin":
 		var plugins []struct {
 			Name string

@@ -22,6 +22,8 @@ import (
 	"github.com/setpointd/setpoint/core/pluginhost"
 	"github.com/setpointd/setpoint/core/pluginhost/runner"
 	"github.com/setpointd/setpoint/core/store"
+	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
+	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
 // Options are what a server is made of.
@@ -121,8 +123,8 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	}
 	s.api, err = api.New(api.Options{
 		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs, Events: s.events, Log: log.Named("api"),
-		Authorities: authorities{s.certs, s.dispatcher},
-		History:     history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
+		Authorities: authorities{s.certs, s.dispatcher}, Exec: s.exec,
+		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	s.metrics = s.newMetrics()
 	return err
@@ -136,6 +138,15 @@ func (s *Server) Address() string {
 		address = net.JoinHostPort("127.0.0.1", port)
 	}
 	return "https://" + address
+}
+
+// exec has the agent of a node run a command inside a task.
+func (s *Server) exec(ctx context.Context, node cluster.NodeID, begin *agentv1.ExecBegin) (api.Exec, error) {
+	x, err := s.dispatcher.OpenExec(ctx, node, begin)
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
 }
 
 // View returns the newest committed state.

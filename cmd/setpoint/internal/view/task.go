@@ -93,6 +93,17 @@ func taskStall(s *apiv1.Stall) TaskStall {
 // OfTasks returns the views of tasks.
 func OfTasks(in []*apiv1.Task) []Task { return each(in, OfTask) }
 
+// TaskChange is what came of a command about a task.
+type TaskChange struct {
+	Task    Task `json:"task"`
+	Changed bool `json:"changed"`
+}
+
+// OfTaskChange returns the view of what came of a command about a task.
+func OfTaskChange(r *apiv1.StopTaskResponse) TaskChange {
+	return TaskChange{Task: OfTask(r.GetTask()), Changed: r.GetChanged()}
+}
+
 // Why is what keeps a task from each node, as `task why` prints it.
 type Why struct {
 	Task     Task      `json:"task"`

@@ -273,6 +273,7 @@ type FromAgent struct {
 	//	*FromAgent_Heartbeat
 	//	*FromAgent_Description
 	//	*FromAgent_Logs
+	//	*FromAgent_Exec
 	Message       isFromAgent_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -360,6 +361,15 @@ func (x *FromAgent) GetLogs() *Logs {
 	return nil
 }
 
+func (x *FromAgent) GetExec() *ExecOutput {
+	if x != nil {
+		if x, ok := x.Message.(*FromAgent_Exec); ok {
+			return x.Exec
+		}
+	}
+	return nil
+}
+
 type isFromAgent_Message interface {
 	isFromAgent_Message()
 }
@@ -384,6 +394,10 @@ type FromAgent_Logs struct {
 	Logs *Logs `protobuf:"bytes,5,opt,name=logs,proto3,oneof"`
 }
 
+type FromAgent_Exec struct {
+	Exec *ExecOutput `protobuf:"bytes,6,opt,name=exec,proto3,oneof"`
+}
+
 func (*FromAgent_Hello) isFromAgent_Message() {}
 
 func (*FromAgent_Report) isFromAgent_Message() {}
@@ -393,6 +407,8 @@ func (*FromAgent_Heartbeat) isFromAgent_Message() {}
 func (*FromAgent_Description) isFromAgent_Message() {}
 
 func (*FromAgent_Logs) isFromAgent_Message() {}
+
+func (*FromAgent_Exec) isFromAgent_Message() {}
 
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -815,6 +831,7 @@ type FromServer struct {
 	//	*FromServer_LogRequest
 	//	*FromServer_LogCancel
 	//	*FromServer_LogMore
+	//	*FromServer_Exec
 	Message       isFromServer_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -929,6 +946,15 @@ func (x *FromServer) GetLogMore() *LogMore {
 	return nil
 }
 
+func (x *FromServer) GetExec() *ExecInput {
+	if x != nil {
+		if x, ok := x.Message.(*FromServer_Exec); ok {
+			return x.Exec
+		}
+	}
+	return nil
+}
+
 type isFromServer_Message interface {
 	isFromServer_Message()
 }
@@ -965,6 +991,10 @@ type FromServer_LogMore struct {
 	LogMore *LogMore `protobuf:"bytes,8,opt,name=log_more,json=logMore,proto3,oneof"`
 }
 
+type FromServer_Exec struct {
+	Exec *ExecInput `protobuf:"bytes,9,opt,name=exec,proto3,oneof"`
+}
+
 func (*FromServer_Welcome) isFromServer_Message() {}
 
 func (*FromServer_Assignments) isFromServer_Message() {}
@@ -980,6 +1010,8 @@ func (*FromServer_LogRequest) isFromServer_Message() {}
 func (*FromServer_LogCancel) isFromServer_Message() {}
 
 func (*FromServer_LogMore) isFromServer_Message() {}
+
+func (*FromServer_Exec) isFromServer_Message() {}
 
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1520,6 +1552,556 @@ func (x *LogCancel) GetRequest() uint64 {
 	return 0
 }
 
+// What the server says about a command that runs inside a task beside the task's own program. All such commands of a session end with it.
+type ExecInput struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*ExecInput_Begin
+	//	*ExecInput_Stdin
+	//	*ExecInput_StdinEnd
+	//	*ExecInput_Resize
+	//	*ExecInput_OutputTaken
+	//	*ExecInput_Cancel
+	Message       isExecInput_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecInput) Reset() {
+	*x = ExecInput{}
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecInput) ProtoMessage() {}
+
+func (x *ExecInput) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecInput.ProtoReflect.Descriptor instead.
+func (*ExecInput) Descriptor() ([]byte, []int) {
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ExecInput) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *ExecInput) GetMessage() isExecInput_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ExecInput) GetBegin() *ExecBegin {
+	if x != nil {
+		if x, ok := x.Message.(*ExecInput_Begin); ok {
+			return x.Begin
+		}
+	}
+	return nil
+}
+
+func (x *ExecInput) GetStdin() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*ExecInput_Stdin); ok {
+			return x.Stdin
+		}
+	}
+	return nil
+}
+
+func (x *ExecInput) GetStdinEnd() bool {
+	if x != nil {
+		if x, ok := x.Message.(*ExecInput_StdinEnd); ok {
+			return x.StdinEnd
+		}
+	}
+	return false
+}
+
+func (x *ExecInput) GetResize() *ExecWindow {
+	if x != nil {
+		if x, ok := x.Message.(*ExecInput_Resize); ok {
+			return x.Resize
+		}
+	}
+	return nil
+}
+
+func (x *ExecInput) GetOutputTaken() int64 {
+	if x != nil {
+		if x, ok := x.Message.(*ExecInput_OutputTaken); ok {
+			return x.OutputTaken
+		}
+	}
+	return 0
+}
+
+func (x *ExecInput) GetCancel() bool {
+	if x != nil {
+		if x, ok := x.Message.(*ExecInput_Cancel); ok {
+			return x.Cancel
+		}
+	}
+	return false
+}
+
+type isExecInput_Message interface {
+	isExecInput_Message()
+}
+
+type ExecInput_Begin struct {
+	Begin *ExecBegin `protobuf:"bytes,2,opt,name=begin,proto3,oneof"` // first, once
+}
+
+type ExecInput_Stdin struct {
+	Stdin []byte `protobuf:"bytes,3,opt,name=stdin,proto3,oneof"`
+}
+
+type ExecInput_StdinEnd struct {
+	StdinEnd bool `protobuf:"varint,4,opt,name=stdin_end,json=stdinEnd,proto3,oneof"` // nothing more comes
+}
+
+type ExecInput_Resize struct {
+	Resize *ExecWindow `protobuf:"bytes,5,opt,name=resize,proto3,oneof"`
+}
+
+type ExecInput_OutputTaken struct {
+	OutputTaken int64 `protobuf:"varint,6,opt,name=output_taken,json=outputTaken,proto3,oneof"` // so many bytes of output were read: as many more may be sent
+}
+
+type ExecInput_Cancel struct {
+	Cancel bool `protobuf:"varint,7,opt,name=cancel,proto3,oneof"` // end it: nobody waits for it
+}
+
+func (*ExecInput_Begin) isExecInput_Message() {}
+
+func (*ExecInput_Stdin) isExecInput_Message() {}
+
+func (*ExecInput_StdinEnd) isExecInput_Message() {}
+
+func (*ExecInput_Resize) isExecInput_Message() {}
+
+func (*ExecInput_OutputTaken) isExecInput_Message() {}
+
+func (*ExecInput_Cancel) isExecInput_Message() {}
+
+type ExecBegin struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Command       []string               `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`                                                                         // empty: the task's
+	Dir           string                 `protobuf:"bytes,4,opt,name=dir,proto3" json:"dir,omitempty"`                                                                           // empty: the task's
+	Env           map[string]string      `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // beside the task's
+	Stdin         bool                   `protobuf:"varint,6,opt,name=stdin,proto3" json:"stdin,omitempty"`                                                                      // standard input comes; otherwise it is empty
+	Tty           *ExecWindow            `protobuf:"bytes,7,opt,name=tty,proto3" json:"tty,omitempty"`                                                                           // the command gets a terminal; absent: it gets none
+	WindowBytes   int64                  `protobuf:"varint,8,opt,name=window_bytes,json=windowBytes,proto3" json:"window_bytes,omitempty"`                                       // how much output may be sent before it is read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecBegin) Reset() {
+	*x = ExecBegin{}
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecBegin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecBegin) ProtoMessage() {}
+
+func (x *ExecBegin) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecBegin.ProtoReflect.Descriptor instead.
+func (*ExecBegin) Descriptor() ([]byte, []int) {
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ExecBegin) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *ExecBegin) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *ExecBegin) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ExecBegin) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
+}
+
+func (x *ExecBegin) GetEnv() map[string]string {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *ExecBegin) GetStdin() bool {
+	if x != nil {
+		return x.Stdin
+	}
+	return false
+}
+
+func (x *ExecBegin) GetTty() *ExecWindow {
+	if x != nil {
+		return x.Tty
+	}
+	return nil
+}
+
+func (x *ExecBegin) GetWindowBytes() int64 {
+	if x != nil {
+		return x.WindowBytes
+	}
+	return 0
+}
+
+type ExecWindow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rows          uint32                 `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
+	Columns       uint32                 `protobuf:"varint,2,opt,name=columns,proto3" json:"columns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecWindow) Reset() {
+	*x = ExecWindow{}
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecWindow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecWindow) ProtoMessage() {}
+
+func (x *ExecWindow) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecWindow.ProtoReflect.Descriptor instead.
+func (*ExecWindow) Descriptor() ([]byte, []int) {
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ExecWindow) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *ExecWindow) GetColumns() uint32 {
+	if x != nil {
+		return x.Columns
+	}
+	return 0
+}
+
+// What the agent says about such a command.
+type ExecOutput struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*ExecOutput_Started
+	//	*ExecOutput_Stdout
+	//	*ExecOutput_Stderr
+	//	*ExecOutput_StdinTaken
+	//	*ExecOutput_End
+	Message       isExecOutput_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecOutput) Reset() {
+	*x = ExecOutput{}
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecOutput) ProtoMessage() {}
+
+func (x *ExecOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecOutput.ProtoReflect.Descriptor instead.
+func (*ExecOutput) Descriptor() ([]byte, []int) {
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ExecOutput) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *ExecOutput) GetMessage() isExecOutput_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ExecOutput) GetStarted() *ExecStarted {
+	if x != nil {
+		if x, ok := x.Message.(*ExecOutput_Started); ok {
+			return x.Started
+		}
+	}
+	return nil
+}
+
+func (x *ExecOutput) GetStdout() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*ExecOutput_Stdout); ok {
+			return x.Stdout
+		}
+	}
+	return nil
+}
+
+func (x *ExecOutput) GetStderr() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*ExecOutput_Stderr); ok {
+			return x.Stderr
+		}
+	}
+	return nil
+}
+
+func (x *ExecOutput) GetStdinTaken() int64 {
+	if x != nil {
+		if x, ok := x.Message.(*ExecOutput_StdinTaken); ok {
+			return x.StdinTaken
+		}
+	}
+	return 0
+}
+
+func (x *ExecOutput) GetEnd() *ExecEnd {
+	if x != nil {
+		if x, ok := x.Message.(*ExecOutput_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isExecOutput_Message interface {
+	isExecOutput_Message()
+}
+
+type ExecOutput_Started struct {
+	Started *ExecStarted `protobuf:"bytes,2,opt,name=started,proto3,oneof"` // the command runs
+}
+
+type ExecOutput_Stdout struct {
+	Stdout []byte `protobuf:"bytes,3,opt,name=stdout,proto3,oneof"`
+}
+
+type ExecOutput_Stderr struct {
+	Stderr []byte `protobuf:"bytes,4,opt,name=stderr,proto3,oneof"`
+}
+
+type ExecOutput_StdinTaken struct {
+	StdinTaken int64 `protobuf:"varint,5,opt,name=stdin_taken,json=stdinTaken,proto3,oneof"` // so many bytes of standard input were taken: as many more may be sent
+}
+
+type ExecOutput_End struct {
+	End *ExecEnd `protobuf:"bytes,6,opt,name=end,proto3,oneof"` // last
+}
+
+func (*ExecOutput_Started) isExecOutput_Message() {}
+
+func (*ExecOutput_Stdout) isExecOutput_Message() {}
+
+func (*ExecOutput_Stderr) isExecOutput_Message() {}
+
+func (*ExecOutput_StdinTaken) isExecOutput_Message() {}
+
+func (*ExecOutput_End) isExecOutput_Message() {}
+
+type ExecStarted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WindowBytes   int64                  `protobuf:"varint,1,opt,name=window_bytes,json=windowBytes,proto3" json:"window_bytes,omitempty"` // how much standard input may be sent before it is taken
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecStarted) Reset() {
+	*x = ExecStarted{}
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecStarted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecStarted) ProtoMessage() {}
+
+func (x *ExecStarted) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
+func (*ExecStarted) Descriptor() ([]byte, []int) {
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ExecStarted) GetWindowBytes() int64 {
+	if x != nil {
+		return x.WindowBytes
+	}
+	return 0
+}
+
+type ExecEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ExitCode      int32                  `protobuf:"varint,1,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	Err           string                 `protobuf:"bytes,2,opt,name=err,proto3" json:"err,omitempty"`   // why there is no exit code
+	Code          string                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"` // with err: what the driver refused, such as command_not_found; empty if it is not the request's fault
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecEnd) Reset() {
+	*x = ExecEnd{}
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecEnd) ProtoMessage() {}
+
+func (x *ExecEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecEnd.ProtoReflect.Descriptor instead.
+func (*ExecEnd) Descriptor() ([]byte, []int) {
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ExecEnd) GetExitCode() int32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+func (x *ExecEnd) GetErr() string {
+	if x != nil {
+		return x.Err
+	}
+	return ""
+}
+
+func (x *ExecEnd) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
 var File_setpoint_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
@@ -1544,13 +2126,14 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\acsr_der\x18\x01 \x01(\fR\x06csrDer\"O\n" +
 	"\rRenewResponse\x12'\n" +
 	"\x0fcertificate_pem\x18\x01 \x01(\fR\x0ecertificatePem\x12\x15\n" +
-	"\x06ca_pem\x18\x02 \x01(\fR\x05caPem\"\xae\x02\n" +
+	"\x06ca_pem\x18\x02 \x01(\fR\x05caPem\"\xe3\x02\n" +
 	"\tFromAgent\x120\n" +
 	"\x05hello\x18\x01 \x01(\v2\x18.setpoint.agent.v1.HelloH\x00R\x05hello\x123\n" +
 	"\x06report\x18\x02 \x01(\v2\x19.setpoint.agent.v1.ReportH\x00R\x06report\x12<\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x1c.setpoint.agent.v1.HeartbeatH\x00R\theartbeat\x12B\n" +
 	"\vdescription\x18\x04 \x01(\v2\x1e.setpoint.agent.v1.DescriptionH\x00R\vdescription\x12-\n" +
-	"\x04logs\x18\x05 \x01(\v2\x17.setpoint.agent.v1.LogsH\x00R\x04logsB\t\n" +
+	"\x04logs\x18\x05 \x01(\v2\x17.setpoint.agent.v1.LogsH\x00R\x04logs\x123\n" +
+	"\x04exec\x18\x06 \x01(\v2\x1d.setpoint.agent.v1.ExecOutputH\x00R\x04execB\t\n" +
 	"\amessage\"\xbe\x01\n" +
 	"\x05Hello\x12\x1d\n" +
 	"\n" +
@@ -1584,7 +2167,7 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\bR\x03end\x12\x10\n" +
-	"\x03err\x18\x04 \x01(\tR\x03err\"\xef\x03\n" +
+	"\x03err\x18\x04 \x01(\tR\x03err\"\xa3\x04\n" +
 	"\n" +
 	"FromServer\x126\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1a.setpoint.agent.v1.WelcomeH\x00R\awelcome\x12B\n" +
@@ -1596,7 +2179,8 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"logRequest\x12=\n" +
 	"\n" +
 	"log_cancel\x18\a \x01(\v2\x1c.setpoint.agent.v1.LogCancelH\x00R\tlogCancel\x127\n" +
-	"\blog_more\x18\b \x01(\v2\x1a.setpoint.agent.v1.LogMoreH\x00R\alogMoreB\t\n" +
+	"\blog_more\x18\b \x01(\v2\x1a.setpoint.agent.v1.LogMoreH\x00R\alogMore\x122\n" +
+	"\x04exec\x18\t \x01(\v2\x1c.setpoint.agent.v1.ExecInputH\x00R\x04execB\t\n" +
 	"\amessage\"h\n" +
 	"\aWelcome\x12\x1d\n" +
 	"\n" +
@@ -1640,7 +2224,48 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"%\n" +
 	"\tLogCancel\x12\x18\n" +
-	"\arequest\x18\x01 \x01(\x04R\arequest2\xef\x01\n" +
+	"\arequest\x18\x01 \x01(\x04R\arequest\"\x95\x02\n" +
+	"\tExecInput\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\x04R\arequest\x124\n" +
+	"\x05begin\x18\x02 \x01(\v2\x1c.setpoint.agent.v1.ExecBeginH\x00R\x05begin\x12\x16\n" +
+	"\x05stdin\x18\x03 \x01(\fH\x00R\x05stdin\x12\x1d\n" +
+	"\tstdin_end\x18\x04 \x01(\bH\x00R\bstdinEnd\x127\n" +
+	"\x06resize\x18\x05 \x01(\v2\x1d.setpoint.agent.v1.ExecWindowH\x00R\x06resize\x12#\n" +
+	"\foutput_taken\x18\x06 \x01(\x03H\x00R\voutputTaken\x12\x18\n" +
+	"\x06cancel\x18\a \x01(\bH\x00R\x06cancelB\t\n" +
+	"\amessage\"\xba\x02\n" +
+	"\tExecBegin\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x18\n" +
+	"\acommand\x18\x02 \x03(\tR\acommand\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x10\n" +
+	"\x03dir\x18\x04 \x01(\tR\x03dir\x127\n" +
+	"\x03env\x18\x05 \x03(\v2%.setpoint.agent.v1.ExecBegin.EnvEntryR\x03env\x12\x14\n" +
+	"\x05stdin\x18\x06 \x01(\bR\x05stdin\x12/\n" +
+	"\x03tty\x18\a \x01(\v2\x1d.setpoint.agent.v1.ExecWindowR\x03tty\x12!\n" +
+	"\fwindow_bytes\x18\b \x01(\x03R\vwindowBytes\x1a6\n" +
+	"\bEnvEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +
+	"\n" +
+	"ExecWindow\x12\x12\n" +
+	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
+	"\acolumns\x18\x02 \x01(\rR\acolumns\"\xf4\x01\n" +
+	"\n" +
+	"ExecOutput\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\x04R\arequest\x12:\n" +
+	"\astarted\x18\x02 \x01(\v2\x1e.setpoint.agent.v1.ExecStartedH\x00R\astarted\x12\x18\n" +
+	"\x06stdout\x18\x03 \x01(\fH\x00R\x06stdout\x12\x18\n" +
+	"\x06stderr\x18\x04 \x01(\fH\x00R\x06stderr\x12!\n" +
+	"\vstdin_taken\x18\x05 \x01(\x03H\x00R\n" +
+	"stdinTaken\x12.\n" +
+	"\x03end\x18\x06 \x01(\v2\x1a.setpoint.agent.v1.ExecEndH\x00R\x03endB\t\n" +
+	"\amessage\"0\n" +
+	"\vExecStarted\x12!\n" +
+	"\fwindow_bytes\x18\x01 \x01(\x03R\vwindowBytes\"L\n" +
+	"\aExecEnd\x12\x1b\n" +
+	"\texit_code\x18\x01 \x01(\x05R\bexitCode\x12\x10\n" +
+	"\x03err\x18\x02 \x01(\tR\x03err\x12\x12\n" +
+	"\x04code\x18\x03 \x01(\tR\x04code2\xef\x01\n" +
 	"\fAgentService\x12G\n" +
 	"\x04Join\x12\x1e.setpoint.agent.v1.JoinRequest\x1a\x1f.setpoint.agent.v1.JoinResponse\x12J\n" +
 	"\x05Renew\x12\x1f.setpoint.agent.v1.RenewRequest\x1a .setpoint.agent.v1.RenewResponse\x12J\n" +
@@ -1658,7 +2283,7 @@ func file_setpoint_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_setpoint_agent_v1_agent_proto_rawDescData
 }
 
-var file_setpoint_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_setpoint_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_setpoint_agent_v1_agent_proto_goTypes = []any{
 	(*JoinRequest)(nil),        // 0: setpoint.agent.v1.JoinRequest
 	(*JoinResponse)(nil),       // 1: setpoint.agent.v1.JoinResponse
@@ -1680,46 +2305,61 @@ var file_setpoint_agent_v1_agent_proto_goTypes = []any{
 	(*LogRequest)(nil),         // 17: setpoint.agent.v1.LogRequest
 	(*LogMore)(nil),            // 18: setpoint.agent.v1.LogMore
 	(*LogCancel)(nil),          // 19: setpoint.agent.v1.LogCancel
-	nil,                        // 20: setpoint.agent.v1.JoinRequest.LabelsEntry
-	(*v1.NodeDescription)(nil), // 21: setpoint.v1.NodeDescription
-	(*v1.TaskSpec)(nil),        // 22: setpoint.v1.TaskSpec
-	(*v1.PortGrant)(nil),       // 23: setpoint.v1.PortGrant
-	(*v1.AddressGrant)(nil),    // 24: setpoint.v1.AddressGrant
+	(*ExecInput)(nil),          // 20: setpoint.agent.v1.ExecInput
+	(*ExecBegin)(nil),          // 21: setpoint.agent.v1.ExecBegin
+	(*ExecWindow)(nil),         // 22: setpoint.agent.v1.ExecWindow
+	(*ExecOutput)(nil),         // 23: setpoint.agent.v1.ExecOutput
+	(*ExecStarted)(nil),        // 24: setpoint.agent.v1.ExecStarted
+	(*ExecEnd)(nil),            // 25: setpoint.agent.v1.ExecEnd
+	nil,                        // 26: setpoint.agent.v1.JoinRequest.LabelsEntry
+	nil,                        // 27: setpoint.agent.v1.ExecBegin.EnvEntry
+	(*v1.NodeDescription)(nil), // 28: setpoint.v1.NodeDescription
+	(*v1.TaskSpec)(nil),        // 29: setpoint.v1.TaskSpec
+	(*v1.PortGrant)(nil),       // 30: setpoint.v1.PortGrant
+	(*v1.AddressGrant)(nil),    // 31: setpoint.v1.AddressGrant
 }
 var file_setpoint_agent_v1_agent_proto_depIdxs = []int32{
-	20, // 0: setpoint.agent.v1.JoinRequest.labels:type_name -> setpoint.agent.v1.JoinRequest.LabelsEntry
-	21, // 1: setpoint.agent.v1.JoinRequest.description:type_name -> setpoint.v1.NodeDescription
+	26, // 0: setpoint.agent.v1.JoinRequest.labels:type_name -> setpoint.agent.v1.JoinRequest.LabelsEntry
+	28, // 1: setpoint.agent.v1.JoinRequest.description:type_name -> setpoint.v1.NodeDescription
 	5,  // 2: setpoint.agent.v1.FromAgent.hello:type_name -> setpoint.agent.v1.Hello
 	6,  // 3: setpoint.agent.v1.FromAgent.report:type_name -> setpoint.agent.v1.Report
 	8,  // 4: setpoint.agent.v1.FromAgent.heartbeat:type_name -> setpoint.agent.v1.Heartbeat
 	9,  // 5: setpoint.agent.v1.FromAgent.description:type_name -> setpoint.agent.v1.Description
 	10, // 6: setpoint.agent.v1.FromAgent.logs:type_name -> setpoint.agent.v1.Logs
-	21, // 7: setpoint.agent.v1.Hello.description:type_name -> setpoint.v1.NodeDescription
-	7,  // 8: setpoint.agent.v1.Report.tasks:type_name -> setpoint.agent.v1.TaskStatus
-	21, // 9: setpoint.agent.v1.Description.description:type_name -> setpoint.v1.NodeDescription
-	12, // 10: setpoint.agent.v1.FromServer.welcome:type_name -> setpoint.agent.v1.Welcome
-	13, // 11: setpoint.agent.v1.FromServer.assignments:type_name -> setpoint.agent.v1.Assignments
-	15, // 12: setpoint.agent.v1.FromServer.ack:type_name -> setpoint.agent.v1.ReportAck
-	8,  // 13: setpoint.agent.v1.FromServer.heartbeat:type_name -> setpoint.agent.v1.Heartbeat
-	16, // 14: setpoint.agent.v1.FromServer.leave:type_name -> setpoint.agent.v1.Leave
-	17, // 15: setpoint.agent.v1.FromServer.log_request:type_name -> setpoint.agent.v1.LogRequest
-	19, // 16: setpoint.agent.v1.FromServer.log_cancel:type_name -> setpoint.agent.v1.LogCancel
-	18, // 17: setpoint.agent.v1.FromServer.log_more:type_name -> setpoint.agent.v1.LogMore
-	14, // 18: setpoint.agent.v1.Assignments.upsert:type_name -> setpoint.agent.v1.Assignment
-	22, // 19: setpoint.agent.v1.Assignment.spec:type_name -> setpoint.v1.TaskSpec
-	23, // 20: setpoint.agent.v1.Assignment.ports:type_name -> setpoint.v1.PortGrant
-	24, // 21: setpoint.agent.v1.Assignment.addresses:type_name -> setpoint.v1.AddressGrant
-	0,  // 22: setpoint.agent.v1.AgentService.Join:input_type -> setpoint.agent.v1.JoinRequest
-	2,  // 23: setpoint.agent.v1.AgentService.Renew:input_type -> setpoint.agent.v1.RenewRequest
-	4,  // 24: setpoint.agent.v1.AgentService.Session:input_type -> setpoint.agent.v1.FromAgent
-	1,  // 25: setpoint.agent.v1.AgentService.Join:output_type -> setpoint.agent.v1.JoinResponse
-	3,  // 26: setpoint.agent.v1.AgentService.Renew:output_type -> setpoint.agent.v1.RenewResponse
-	11, // 27: setpoint.agent.v1.AgentService.Session:output_type -> setpoint.agent.v1.FromServer
-	25, // [25:28] is the sub-list for method output_type
-	22, // [22:25] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	23, // 7: setpoint.agent.v1.FromAgent.exec:type_name -> setpoint.agent.v1.ExecOutput
+	28, // 8: setpoint.agent.v1.Hello.description:type_name -> setpoint.v1.NodeDescription
+	7,  // 9: setpoint.agent.v1.Report.tasks:type_name -> setpoint.agent.v1.TaskStatus
+	28, // 10: setpoint.agent.v1.Description.description:type_name -> setpoint.v1.NodeDescription
+	12, // 11: setpoint.agent.v1.FromServer.welcome:type_name -> setpoint.agent.v1.Welcome
+	13, // 12: setpoint.agent.v1.FromServer.assignments:type_name -> setpoint.agent.v1.Assignments
+	15, // 13: setpoint.agent.v1.FromServer.ack:type_name -> setpoint.agent.v1.ReportAck
+	8,  // 14: setpoint.agent.v1.FromServer.heartbeat:type_name -> setpoint.agent.v1.Heartbeat
+	16, // 15: setpoint.agent.v1.FromServer.leave:type_name -> setpoint.agent.v1.Leave
+	17, // 16: setpoint.agent.v1.FromServer.log_request:type_name -> setpoint.agent.v1.LogRequest
+	19, // 17: setpoint.agent.v1.FromServer.log_cancel:type_name -> setpoint.agent.v1.LogCancel
+	18, // 18: setpoint.agent.v1.FromServer.log_more:type_name -> setpoint.agent.v1.LogMore
+	20, // 19: setpoint.agent.v1.FromServer.exec:type_name -> setpoint.agent.v1.ExecInput
+	14, // 20: setpoint.agent.v1.Assignments.upsert:type_name -> setpoint.agent.v1.Assignment
+	29, // 21: setpoint.agent.v1.Assignment.spec:type_name -> setpoint.v1.TaskSpec
+	30, // 22: setpoint.agent.v1.Assignment.ports:type_name -> setpoint.v1.PortGrant
+	31, // 23: setpoint.agent.v1.Assignment.addresses:type_name -> setpoint.v1.AddressGrant
+	21, // 24: setpoint.agent.v1.ExecInput.begin:type_name -> setpoint.agent.v1.ExecBegin
+	22, // 25: setpoint.agent.v1.ExecInput.resize:type_name -> setpoint.agent.v1.ExecWindow
+	27, // 26: setpoint.agent.v1.ExecBegin.env:type_name -> setpoint.agent.v1.ExecBegin.EnvEntry
+	22, // 27: setpoint.agent.v1.ExecBegin.tty:type_name -> setpoint.agent.v1.ExecWindow
+	24, // 28: setpoint.agent.v1.ExecOutput.started:type_name -> setpoint.agent.v1.ExecStarted
+	25, // 29: setpoint.agent.v1.ExecOutput.end:type_name -> setpoint.agent.v1.ExecEnd
+	0,  // 30: setpoint.agent.v1.AgentService.Join:input_type -> setpoint.agent.v1.JoinRequest
+	2,  // 31: setpoint.agent.v1.AgentService.Renew:input_type -> setpoint.agent.v1.RenewRequest
+	4,  // 32: setpoint.agent.v1.AgentService.Session:input_type -> setpoint.agent.v1.FromAgent
+	1,  // 33: setpoint.agent.v1.AgentService.Join:output_type -> setpoint.agent.v1.JoinResponse
+	3,  // 34: setpoint.agent.v1.AgentService.Renew:output_type -> setpoint.agent.v1.RenewResponse
+	11, // 35: setpoint.agent.v1.AgentService.Session:output_type -> setpoint.agent.v1.FromServer
+	33, // [33:36] is the sub-list for method output_type
+	30, // [30:33] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_agent_v1_agent_proto_init() }
@@ -1733,6 +2373,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 		(*FromAgent_Heartbeat)(nil),
 		(*FromAgent_Description)(nil),
 		(*FromAgent_Logs)(nil),
+		(*FromAgent_Exec)(nil),
 	}
 	file_setpoint_agent_v1_agent_proto_msgTypes[11].OneofWrappers = []any{
 		(*FromServer_Welcome)(nil),
@@ -1743,6 +2384,22 @@ func file_setpoint_agent_v1_agent_proto_init() {
 		(*FromServer_LogRequest)(nil),
 		(*FromServer_LogCancel)(nil),
 		(*FromServer_LogMore)(nil),
+		(*FromServer_Exec)(nil),
+	}
+	file_setpoint_agent_v1_agent_proto_msgTypes[20].OneofWrappers = []any{
+		(*ExecInput_Begin)(nil),
+		(*ExecInput_Stdin)(nil),
+		(*ExecInput_StdinEnd)(nil),
+		(*ExecInput_Resize)(nil),
+		(*ExecInput_OutputTaken)(nil),
+		(*ExecInput_Cancel)(nil),
+	}
+	file_setpoint_agent_v1_agent_proto_msgTypes[23].OneofWrappers = []any{
+		(*ExecOutput_Started)(nil),
+		(*ExecOutput_Stdout)(nil),
+		(*ExecOutput_Stderr)(nil),
+		(*ExecOutput_StdinTaken)(nil),
+		(*ExecOutput_End)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1750,7 +2407,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_agent_v1_agent_proto_rawDesc), len(file_setpoint_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,7 +30,7 @@ const (
 // Why a call was refused, as detail of its error. Nothing was changed.
 type ErrorDetail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`         // not_found, conflict, invalid, refused, compacted, too_slow, unavailable, internal; plugin_unavailable, plugin_timeout, plugin_invalid
+	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`         // not_found, conflict, invalid, refused, compacted, too_slow, unavailable, internal; plugin_unavailable, plugin_timeout, plugin_invalid; command_not_found, not_executable
 	Hint          string                 `protobuf:"bytes,2,opt,name=hint,proto3" json:"hint,omitempty"`         // what to do
 	Problems      []*Problem             `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"` // with invalid: all of them
 	unknownFields protoimpl.UnknownFields
@@ -1877,6 +1877,578 @@ func (x *TaskLogsResponse) GetData() []byte {
 	return nil
 }
 
+type TaskExecRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*TaskExecRequest_Begin
+	//	*TaskExecRequest_Stdin
+	//	*TaskExecRequest_StdinEnd
+	//	*TaskExecRequest_Resize
+	Message       isTaskExecRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskExecRequest) Reset() {
+	*x = TaskExecRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskExecRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskExecRequest) ProtoMessage() {}
+
+func (x *TaskExecRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskExecRequest.ProtoReflect.Descriptor instead.
+func (*TaskExecRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *TaskExecRequest) GetMessage() isTaskExecRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *TaskExecRequest) GetBegin() *TaskExecBegin {
+	if x != nil {
+		if x, ok := x.Message.(*TaskExecRequest_Begin); ok {
+			return x.Begin
+		}
+	}
+	return nil
+}
+
+func (x *TaskExecRequest) GetStdin() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*TaskExecRequest_Stdin); ok {
+			return x.Stdin
+		}
+	}
+	return nil
+}
+
+func (x *TaskExecRequest) GetStdinEnd() bool {
+	if x != nil {
+		if x, ok := x.Message.(*TaskExecRequest_StdinEnd); ok {
+			return x.StdinEnd
+		}
+	}
+	return false
+}
+
+func (x *TaskExecRequest) GetResize() *WindowSize {
+	if x != nil {
+		if x, ok := x.Message.(*TaskExecRequest_Resize); ok {
+			return x.Resize
+		}
+	}
+	return nil
+}
+
+type isTaskExecRequest_Message interface {
+	isTaskExecRequest_Message()
+}
+
+type TaskExecRequest_Begin struct {
+	Begin *TaskExecBegin `protobuf:"bytes,1,opt,name=begin,proto3,oneof"` // first, once
+}
+
+type TaskExecRequest_Stdin struct {
+	Stdin []byte `protobuf:"bytes,2,opt,name=stdin,proto3,oneof"`
+}
+
+type TaskExecRequest_StdinEnd struct {
+	StdinEnd bool `protobuf:"varint,3,opt,name=stdin_end,json=stdinEnd,proto3,oneof"` // nothing more comes
+}
+
+type TaskExecRequest_Resize struct {
+	Resize *WindowSize `protobuf:"bytes,4,opt,name=resize,proto3,oneof"`
+}
+
+func (*TaskExecRequest_Begin) isTaskExecRequest_Message() {}
+
+func (*TaskExecRequest_Stdin) isTaskExecRequest_Message() {}
+
+func (*TaskExecRequest_StdinEnd) isTaskExecRequest_Message() {}
+
+func (*TaskExecRequest_Resize) isTaskExecRequest_Message() {}
+
+type TaskExecBegin struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`                                                                         // id, or JOB/SLOT for the slot's newest
+	Command       []string               `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`                                                                   // the program and its arguments
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`                                                                         // empty: the task's
+	Dir           string                 `protobuf:"bytes,4,opt,name=dir,proto3" json:"dir,omitempty"`                                                                           // an absolute path; empty: the task's
+	Env           map[string]string      `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // beside the task's
+	Stdin         bool                   `protobuf:"varint,6,opt,name=stdin,proto3" json:"stdin,omitempty"`                                                                      // standard input comes; otherwise it is empty
+	Tty           *WindowSize            `protobuf:"bytes,7,opt,name=tty,proto3" json:"tty,omitempty"`                                                                           // the command gets a terminal of that size; absent: it gets none, and its two outputs stay apart
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskExecBegin) Reset() {
+	*x = TaskExecBegin{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskExecBegin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskExecBegin) ProtoMessage() {}
+
+func (x *TaskExecBegin) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskExecBegin.ProtoReflect.Descriptor instead.
+func (*TaskExecBegin) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TaskExecBegin) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *TaskExecBegin) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *TaskExecBegin) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *TaskExecBegin) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
+}
+
+func (x *TaskExecBegin) GetEnv() map[string]string {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *TaskExecBegin) GetStdin() bool {
+	if x != nil {
+		return x.Stdin
+	}
+	return false
+}
+
+func (x *TaskExecBegin) GetTty() *WindowSize {
+	if x != nil {
+		return x.Tty
+	}
+	return nil
+}
+
+type WindowSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rows          uint32                 `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
+	Columns       uint32                 `protobuf:"varint,2,opt,name=columns,proto3" json:"columns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WindowSize) Reset() {
+	*x = WindowSize{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WindowSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WindowSize) ProtoMessage() {}
+
+func (x *WindowSize) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WindowSize.ProtoReflect.Descriptor instead.
+func (*WindowSize) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *WindowSize) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *WindowSize) GetColumns() uint32 {
+	if x != nil {
+		return x.Columns
+	}
+	return 0
+}
+
+type TaskExecResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*TaskExecResponse_Started
+	//	*TaskExecResponse_Stdout
+	//	*TaskExecResponse_Stderr
+	//	*TaskExecResponse_End
+	Message       isTaskExecResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskExecResponse) Reset() {
+	*x = TaskExecResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskExecResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskExecResponse) ProtoMessage() {}
+
+func (x *TaskExecResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskExecResponse.ProtoReflect.Descriptor instead.
+func (*TaskExecResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *TaskExecResponse) GetMessage() isTaskExecResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *TaskExecResponse) GetStarted() *TaskExecStarted {
+	if x != nil {
+		if x, ok := x.Message.(*TaskExecResponse_Started); ok {
+			return x.Started
+		}
+	}
+	return nil
+}
+
+func (x *TaskExecResponse) GetStdout() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*TaskExecResponse_Stdout); ok {
+			return x.Stdout
+		}
+	}
+	return nil
+}
+
+func (x *TaskExecResponse) GetStderr() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*TaskExecResponse_Stderr); ok {
+			return x.Stderr
+		}
+	}
+	return nil
+}
+
+func (x *TaskExecResponse) GetEnd() *TaskExecEnd {
+	if x != nil {
+		if x, ok := x.Message.(*TaskExecResponse_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isTaskExecResponse_Message interface {
+	isTaskExecResponse_Message()
+}
+
+type TaskExecResponse_Started struct {
+	Started *TaskExecStarted `protobuf:"bytes,1,opt,name=started,proto3,oneof"` // first
+}
+
+type TaskExecResponse_Stdout struct {
+	Stdout []byte `protobuf:"bytes,2,opt,name=stdout,proto3,oneof"` // with a terminal, all output
+}
+
+type TaskExecResponse_Stderr struct {
+	Stderr []byte `protobuf:"bytes,3,opt,name=stderr,proto3,oneof"`
+}
+
+type TaskExecResponse_End struct {
+	End *TaskExecEnd `protobuf:"bytes,4,opt,name=end,proto3,oneof"` // last
+}
+
+func (*TaskExecResponse_Started) isTaskExecResponse_Message() {}
+
+func (*TaskExecResponse_Stdout) isTaskExecResponse_Message() {}
+
+func (*TaskExecResponse_Stderr) isTaskExecResponse_Message() {}
+
+func (*TaskExecResponse_End) isTaskExecResponse_Message() {}
+
+type TaskExecStarted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"` // name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskExecStarted) Reset() {
+	*x = TaskExecStarted{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskExecStarted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskExecStarted) ProtoMessage() {}
+
+func (x *TaskExecStarted) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskExecStarted.ProtoReflect.Descriptor instead.
+func (*TaskExecStarted) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *TaskExecStarted) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *TaskExecStarted) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type TaskExecEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ExitCode      int32                  `protobuf:"varint,1,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"` // 128 and the signal's number, if a signal ended it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskExecEnd) Reset() {
+	*x = TaskExecEnd{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskExecEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskExecEnd) ProtoMessage() {}
+
+func (x *TaskExecEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskExecEnd.ProtoReflect.Descriptor instead.
+func (*TaskExecEnd) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *TaskExecEnd) GetExitCode() int32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+type StopTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`   // id, or JOB/SLOT for the slot's newest
+	Grace         *durationpb.Duration   `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"` // absent: as its specification says; 0: kill
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopTaskRequest) Reset() {
+	*x = StopTaskRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopTaskRequest) ProtoMessage() {}
+
+func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopTaskRequest.ProtoReflect.Descriptor instead.
+func (*StopTaskRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *StopTaskRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *StopTaskRequest) GetGrace() *durationpb.Duration {
+	if x != nil {
+		return x.Grace
+	}
+	return nil
+}
+
+type StopTaskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Changed       bool                   `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"` // false: it was told to stop before
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopTaskResponse) Reset() {
+	*x = StopTaskResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopTaskResponse) ProtoMessage() {}
+
+func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopTaskResponse.ProtoReflect.Descriptor instead.
+func (*StopTaskResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *StopTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *StopTaskResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
 type ListNodesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -1887,7 +2459,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +2471,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[30]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +2484,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{30}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListNodesRequest) GetPageSize() int32 {
@@ -1940,7 +2512,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +2524,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[31]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +2537,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{31}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1998,7 +2570,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2582,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[32]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2595,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{32}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -2045,7 +2617,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2629,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[33]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2642,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{33}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NodeResponse) GetNode() *Node {
@@ -2105,7 +2677,7 @@ type SetAvailabilityRequest struct {
 
 func (x *SetAvailabilityRequest) Reset() {
 	*x = SetAvailabilityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2689,7 @@ func (x *SetAvailabilityRequest) String() string {
 func (*SetAvailabilityRequest) ProtoMessage() {}
 
 func (x *SetAvailabilityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[34]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2702,7 @@ func (x *SetAvailabilityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAvailabilityRequest.ProtoReflect.Descriptor instead.
 func (*SetAvailabilityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{34}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetAvailabilityRequest) GetNodes() []string {
@@ -2163,7 +2735,7 @@ type SetAvailabilityResponse struct {
 
 func (x *SetAvailabilityResponse) Reset() {
 	*x = SetAvailabilityResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2747,7 @@ func (x *SetAvailabilityResponse) String() string {
 func (*SetAvailabilityResponse) ProtoMessage() {}
 
 func (x *SetAvailabilityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[35]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2760,7 @@ func (x *SetAvailabilityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAvailabilityResponse.ProtoReflect.Descriptor instead.
 func (*SetAvailabilityResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{35}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetAvailabilityResponse) GetNodes() []*NodeResponse {
@@ -2210,7 +2782,7 @@ type LabelNodeRequest struct {
 
 func (x *LabelNodeRequest) Reset() {
 	*x = LabelNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2794,7 @@ func (x *LabelNodeRequest) String() string {
 func (*LabelNodeRequest) ProtoMessage() {}
 
 func (x *LabelNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[36]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2807,7 @@ func (x *LabelNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelNodeRequest.ProtoReflect.Descriptor instead.
 func (*LabelNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{36}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LabelNodeRequest) GetNode() string {
@@ -2276,7 +2848,7 @@ type DecommissionNodeRequest struct {
 
 func (x *DecommissionNodeRequest) Reset() {
 	*x = DecommissionNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2860,7 @@ func (x *DecommissionNodeRequest) String() string {
 func (*DecommissionNodeRequest) ProtoMessage() {}
 
 func (x *DecommissionNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[37]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +2873,7 @@ func (x *DecommissionNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecommissionNodeRequest.ProtoReflect.Descriptor instead.
 func (*DecommissionNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{37}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DecommissionNodeRequest) GetNode() string {
@@ -2327,7 +2899,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2911,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[38]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2924,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{38}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -2370,7 +2942,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +2954,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[39]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +2967,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{39}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
 }
 
 type ConfirmDownRequest struct {
@@ -2407,7 +2979,7 @@ type ConfirmDownRequest struct {
 
 func (x *ConfirmDownRequest) Reset() {
 	*x = ConfirmDownRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2419,7 +2991,7 @@ func (x *ConfirmDownRequest) String() string {
 func (*ConfirmDownRequest) ProtoMessage() {}
 
 func (x *ConfirmDownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[40]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2432,7 +3004,7 @@ func (x *ConfirmDownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmDownRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmDownRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{40}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ConfirmDownRequest) GetNodes() []string {
@@ -2450,7 +3022,7 @@ type ConfirmDownResponse struct {
 
 func (x *ConfirmDownResponse) Reset() {
 	*x = ConfirmDownResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2462,7 +3034,7 @@ func (x *ConfirmDownResponse) String() string {
 func (*ConfirmDownResponse) ProtoMessage() {}
 
 func (x *ConfirmDownResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[41]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2475,7 +3047,7 @@ func (x *ConfirmDownResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmDownResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmDownResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{41}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
 }
 
 type ListPluginsRequest struct {
@@ -2486,7 +3058,7 @@ type ListPluginsRequest struct {
 
 func (x *ListPluginsRequest) Reset() {
 	*x = ListPluginsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +3070,7 @@ func (x *ListPluginsRequest) String() string {
 func (*ListPluginsRequest) ProtoMessage() {}
 
 func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[42]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +3083,7 @@ func (x *ListPluginsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsRequest.ProtoReflect.Descriptor instead.
 func (*ListPluginsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{42}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
 }
 
 type ListPluginsResponse struct {
@@ -2523,7 +3095,7 @@ type ListPluginsResponse struct {
 
 func (x *ListPluginsResponse) Reset() {
 	*x = ListPluginsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +3107,7 @@ func (x *ListPluginsResponse) String() string {
 func (*ListPluginsResponse) ProtoMessage() {}
 
 func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[43]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +3120,7 @@ func (x *ListPluginsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPluginsResponse.ProtoReflect.Descriptor instead.
 func (*ListPluginsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{43}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListPluginsResponse) GetPlugins() []*Plugin {
@@ -2567,7 +3139,7 @@ type GetPluginRequest struct {
 
 func (x *GetPluginRequest) Reset() {
 	*x = GetPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +3151,7 @@ func (x *GetPluginRequest) String() string {
 func (*GetPluginRequest) ProtoMessage() {}
 
 func (x *GetPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[44]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +3164,7 @@ func (x *GetPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPluginRequest.ProtoReflect.Descriptor instead.
 func (*GetPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{44}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GetPluginRequest) GetPlugin() string {
@@ -2633,7 +3205,7 @@ type GetPluginResponse struct {
 
 func (x *GetPluginResponse) Reset() {
 	*x = GetPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +3217,7 @@ func (x *GetPluginResponse) String() string {
 func (*GetPluginResponse) ProtoMessage() {}
 
 func (x *GetPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[45]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +3230,7 @@ func (x *GetPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPluginResponse.ProtoReflect.Descriptor instead.
 func (*GetPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{45}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetPluginResponse) GetPlugin() *Plugin {
@@ -2835,7 +3407,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +3419,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[46]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +3432,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{46}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PluginLatency) GetSamples() int64 {
@@ -2909,7 +3481,7 @@ type PluginLogsRequest struct {
 
 func (x *PluginLogsRequest) Reset() {
 	*x = PluginLogsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2921,7 +3493,7 @@ func (x *PluginLogsRequest) String() string {
 func (*PluginLogsRequest) ProtoMessage() {}
 
 func (x *PluginLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[47]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2934,7 +3506,7 @@ func (x *PluginLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLogsRequest.ProtoReflect.Descriptor instead.
 func (*PluginLogsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{47}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PluginLogsRequest) GetPlugin() string {
@@ -2967,7 +3539,7 @@ type PluginLogsResponse struct {
 
 func (x *PluginLogsResponse) Reset() {
 	*x = PluginLogsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2979,7 +3551,7 @@ func (x *PluginLogsResponse) String() string {
 func (*PluginLogsResponse) ProtoMessage() {}
 
 func (x *PluginLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[48]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2992,7 +3564,7 @@ func (x *PluginLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLogsResponse.ProtoReflect.Descriptor instead.
 func (*PluginLogsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{48}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PluginLogsResponse) GetLines() []*PluginLine {
@@ -3014,7 +3586,7 @@ type PluginLine struct {
 
 func (x *PluginLine) Reset() {
 	*x = PluginLine{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3026,7 +3598,7 @@ func (x *PluginLine) String() string {
 func (*PluginLine) ProtoMessage() {}
 
 func (x *PluginLine) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[49]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3039,7 +3611,7 @@ func (x *PluginLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLine.ProtoReflect.Descriptor instead.
 func (*PluginLine) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{49}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PluginLine) GetTime() *timestamppb.Timestamp {
@@ -3079,7 +3651,7 @@ type ReloadPluginRequest struct {
 
 func (x *ReloadPluginRequest) Reset() {
 	*x = ReloadPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3663,7 @@ func (x *ReloadPluginRequest) String() string {
 func (*ReloadPluginRequest) ProtoMessage() {}
 
 func (x *ReloadPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[50]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3676,7 @@ func (x *ReloadPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPluginRequest.ProtoReflect.Descriptor instead.
 func (*ReloadPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{50}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReloadPluginRequest) GetPlugin() string {
@@ -3125,7 +3697,7 @@ type ReloadPluginResponse struct {
 
 func (x *ReloadPluginResponse) Reset() {
 	*x = ReloadPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3137,7 +3709,7 @@ func (x *ReloadPluginResponse) String() string {
 func (*ReloadPluginResponse) ProtoMessage() {}
 
 func (x *ReloadPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[51]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3150,7 +3722,7 @@ func (x *ReloadPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPluginResponse.ProtoReflect.Descriptor instead.
 func (*ReloadPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{51}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReloadPluginResponse) GetBefore() *PluginProcess {
@@ -3185,7 +3757,7 @@ type PluginProcess struct {
 
 func (x *PluginProcess) Reset() {
 	*x = PluginProcess{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3197,7 +3769,7 @@ func (x *PluginProcess) String() string {
 func (*PluginProcess) ProtoMessage() {}
 
 func (x *PluginProcess) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[52]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3210,7 +3782,7 @@ func (x *PluginProcess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginProcess.ProtoReflect.Descriptor instead.
 func (*PluginProcess) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{52}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PluginProcess) GetVersion() string {
@@ -3246,7 +3818,7 @@ type ShadowPluginRequest struct {
 
 func (x *ShadowPluginRequest) Reset() {
 	*x = ShadowPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3830,7 @@ func (x *ShadowPluginRequest) String() string {
 func (*ShadowPluginRequest) ProtoMessage() {}
 
 func (x *ShadowPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[53]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,7 +3843,7 @@ func (x *ShadowPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPluginRequest.ProtoReflect.Descriptor instead.
 func (*ShadowPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{53}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ShadowPluginRequest) GetPlugin() string {
@@ -3311,7 +3883,7 @@ type ShadowPluginResponse struct {
 
 func (x *ShadowPluginResponse) Reset() {
 	*x = ShadowPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3895,7 @@ func (x *ShadowPluginResponse) String() string {
 func (*ShadowPluginResponse) ProtoMessage() {}
 
 func (x *ShadowPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[54]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3908,7 @@ func (x *ShadowPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPluginResponse.ProtoReflect.Descriptor instead.
 func (*ShadowPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{54}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ShadowPluginResponse) GetComparison() *PluginComparison {
@@ -3365,7 +3937,7 @@ type PluginComparison struct {
 
 func (x *PluginComparison) Reset() {
 	*x = PluginComparison{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3377,7 +3949,7 @@ func (x *PluginComparison) String() string {
 func (*PluginComparison) ProtoMessage() {}
 
 func (x *PluginComparison) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[55]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3390,7 +3962,7 @@ func (x *PluginComparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginComparison.ProtoReflect.Descriptor instead.
 func (*PluginComparison) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{55}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PluginComparison) GetServing() string {
@@ -3478,7 +4050,7 @@ type PluginDifference struct {
 
 func (x *PluginDifference) Reset() {
 	*x = PluginDifference{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3490,7 +4062,7 @@ func (x *PluginDifference) String() string {
 func (*PluginDifference) ProtoMessage() {}
 
 func (x *PluginDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[56]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3503,7 +4075,7 @@ func (x *PluginDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginDifference.ProtoReflect.Descriptor instead.
 func (*PluginDifference) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{56}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PluginDifference) GetKind() string {
@@ -3564,7 +4136,7 @@ type ConfirmPluginRequest struct {
 
 func (x *ConfirmPluginRequest) Reset() {
 	*x = ConfirmPluginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3576,7 +4148,7 @@ func (x *ConfirmPluginRequest) String() string {
 func (*ConfirmPluginRequest) ProtoMessage() {}
 
 func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[57]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3589,7 +4161,7 @@ func (x *ConfirmPluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{57}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ConfirmPluginRequest) GetPlugin() string {
@@ -3607,7 +4179,7 @@ type ConfirmPluginResponse struct {
 
 func (x *ConfirmPluginResponse) Reset() {
 	*x = ConfirmPluginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3619,7 +4191,7 @@ func (x *ConfirmPluginResponse) String() string {
 func (*ConfirmPluginResponse) ProtoMessage() {}
 
 func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[58]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3632,7 +4204,7 @@ func (x *ConfirmPluginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmPluginResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmPluginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{58}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{66}
 }
 
 type ListStallsRequest struct {
@@ -3647,7 +4219,7 @@ type ListStallsRequest struct {
 
 func (x *ListStallsRequest) Reset() {
 	*x = ListStallsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3659,7 +4231,7 @@ func (x *ListStallsRequest) String() string {
 func (*ListStallsRequest) ProtoMessage() {}
 
 func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[59]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3672,7 +4244,7 @@ func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsRequest.ProtoReflect.Descriptor instead.
 func (*ListStallsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{59}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListStallsRequest) GetJob() string {
@@ -3714,7 +4286,7 @@ type ListStallsResponse struct {
 
 func (x *ListStallsResponse) Reset() {
 	*x = ListStallsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3726,7 +4298,7 @@ func (x *ListStallsResponse) String() string {
 func (*ListStallsResponse) ProtoMessage() {}
 
 func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[60]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3739,7 +4311,7 @@ func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsResponse.ProtoReflect.Descriptor instead.
 func (*ListStallsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{60}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListStallsResponse) GetStalls() []*Stall {
@@ -3778,7 +4350,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3790,7 +4362,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[61]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3803,7 +4375,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{61}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *WatchEventsRequest) GetFromRevision() uint64 {
@@ -3866,7 +4438,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3878,7 +4450,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[62]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3891,7 +4463,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{62}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *WatchEventsResponse) GetRevision() uint64 {
@@ -3919,7 +4491,7 @@ type LoginRequest struct {
 
 func (x *LoginRequest) Reset() {
 	*x = LoginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3931,7 +4503,7 @@ func (x *LoginRequest) String() string {
 func (*LoginRequest) ProtoMessage() {}
 
 func (x *LoginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[63]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3944,7 +4516,7 @@ func (x *LoginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginRequest.ProtoReflect.Descriptor instead.
 func (*LoginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{63}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *LoginRequest) GetToken() string {
@@ -3977,7 +4549,7 @@ type LoginResponse struct {
 
 func (x *LoginResponse) Reset() {
 	*x = LoginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3989,7 +4561,7 @@ func (x *LoginResponse) String() string {
 func (*LoginResponse) ProtoMessage() {}
 
 func (x *LoginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[64]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4002,7 +4574,7 @@ func (x *LoginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginResponse.ProtoReflect.Descriptor instead.
 func (*LoginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{64}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *LoginResponse) GetCertificatePem() []byte {
@@ -4021,7 +4593,7 @@ type RenewLoginRequest struct {
 
 func (x *RenewLoginRequest) Reset() {
 	*x = RenewLoginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4033,7 +4605,7 @@ func (x *RenewLoginRequest) String() string {
 func (*RenewLoginRequest) ProtoMessage() {}
 
 func (x *RenewLoginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[65]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4046,7 +4618,7 @@ func (x *RenewLoginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLoginRequest.ProtoReflect.Descriptor instead.
 func (*RenewLoginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{65}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *RenewLoginRequest) GetCsrPem() []byte {
@@ -4065,7 +4637,7 @@ type RenewLoginResponse struct {
 
 func (x *RenewLoginResponse) Reset() {
 	*x = RenewLoginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4077,7 +4649,7 @@ func (x *RenewLoginResponse) String() string {
 func (*RenewLoginResponse) ProtoMessage() {}
 
 func (x *RenewLoginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[66]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4090,7 +4662,7 @@ func (x *RenewLoginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLoginResponse.ProtoReflect.Descriptor instead.
 func (*RenewLoginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{66}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *RenewLoginResponse) GetCertificatePem() []byte {
@@ -4110,7 +4682,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4122,7 +4694,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4135,7 +4707,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{67}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CreateTokenRequest) GetRole() string {
@@ -4162,7 +4734,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4174,7 +4746,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4187,7 +4759,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{68}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -4212,7 +4784,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4224,7 +4796,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4237,7 +4809,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{69}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{77}
 }
 
 type ListTokensResponse struct {
@@ -4249,7 +4821,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4261,7 +4833,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4274,7 +4846,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{70}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -4293,7 +4865,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4305,7 +4877,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4318,7 +4890,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{71}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -4336,7 +4908,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4348,7 +4920,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4361,7 +4933,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{72}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{80}
 }
 
 type GetAuthorityRequest struct {
@@ -4372,7 +4944,7 @@ type GetAuthorityRequest struct {
 
 func (x *GetAuthorityRequest) Reset() {
 	*x = GetAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4956,7 @@ func (x *GetAuthorityRequest) String() string {
 func (*GetAuthorityRequest) ProtoMessage() {}
 
 func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4969,7 @@ func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*GetAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{73}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{81}
 }
 
 type RotateAuthorityRequest struct {
@@ -4408,7 +4980,7 @@ type RotateAuthorityRequest struct {
 
 func (x *RotateAuthorityRequest) Reset() {
 	*x = RotateAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4420,7 +4992,7 @@ func (x *RotateAuthorityRequest) String() string {
 func (*RotateAuthorityRequest) ProtoMessage() {}
 
 func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4433,7 +5005,7 @@ func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*RotateAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{74}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{82}
 }
 
 type FinishAuthorityRequest struct {
@@ -4445,7 +5017,7 @@ type FinishAuthorityRequest struct {
 
 func (x *FinishAuthorityRequest) Reset() {
 	*x = FinishAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4457,7 +5029,7 @@ func (x *FinishAuthorityRequest) String() string {
 func (*FinishAuthorityRequest) ProtoMessage() {}
 
 func (x *FinishAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4470,7 +5042,7 @@ func (x *FinishAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*FinishAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{75}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *FinishAuthorityRequest) GetForce() bool {
@@ -4494,7 +5066,7 @@ type GetAuthorityResponse struct {
 
 func (x *GetAuthorityResponse) Reset() {
 	*x = GetAuthorityResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4506,7 +5078,7 @@ func (x *GetAuthorityResponse) String() string {
 func (*GetAuthorityResponse) ProtoMessage() {}
 
 func (x *GetAuthorityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4519,7 +5091,7 @@ func (x *GetAuthorityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthorityResponse.ProtoReflect.Descriptor instead.
 func (*GetAuthorityResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{76}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetAuthorityResponse) GetClusterId() string {
@@ -4576,7 +5148,7 @@ type Authority struct {
 
 func (x *Authority) Reset() {
 	*x = Authority{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4588,7 +5160,7 @@ func (x *Authority) String() string {
 func (*Authority) ProtoMessage() {}
 
 func (x *Authority) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4601,7 +5173,7 @@ func (x *Authority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Authority.ProtoReflect.Descriptor instead.
 func (*Authority) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{77}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Authority) GetFingerprint() string {
@@ -4760,7 +5332,45 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x04tail\x18\x04 \x01(\x03R\x04tail\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"&\n" +
 	"\x10TaskLogsResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"N\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\xc2\x01\n" +
+	"\x0fTaskExecRequest\x126\n" +
+	"\x05begin\x18\x01 \x01(\v2\x1e.setpoint.api.v1.TaskExecBeginH\x00R\x05begin\x12\x16\n" +
+	"\x05stdin\x18\x02 \x01(\fH\x00R\x05stdin\x12\x1d\n" +
+	"\tstdin_end\x18\x03 \x01(\bH\x00R\bstdinEnd\x125\n" +
+	"\x06resize\x18\x04 \x01(\v2\x1b.setpoint.api.v1.WindowSizeH\x00R\x06resizeB\t\n" +
+	"\amessage\"\x9b\x02\n" +
+	"\rTaskExecBegin\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x18\n" +
+	"\acommand\x18\x02 \x03(\tR\acommand\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x10\n" +
+	"\x03dir\x18\x04 \x01(\tR\x03dir\x129\n" +
+	"\x03env\x18\x05 \x03(\v2'.setpoint.api.v1.TaskExecBegin.EnvEntryR\x03env\x12\x14\n" +
+	"\x05stdin\x18\x06 \x01(\bR\x05stdin\x12-\n" +
+	"\x03tty\x18\a \x01(\v2\x1b.setpoint.api.v1.WindowSizeR\x03tty\x1a6\n" +
+	"\bEnvEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +
+	"\n" +
+	"WindowSize\x12\x12\n" +
+	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
+	"\acolumns\x18\x02 \x01(\rR\acolumns\"\xc1\x01\n" +
+	"\x10TaskExecResponse\x12<\n" +
+	"\astarted\x18\x01 \x01(\v2 .setpoint.api.v1.TaskExecStartedH\x00R\astarted\x12\x18\n" +
+	"\x06stdout\x18\x02 \x01(\fH\x00R\x06stdout\x12\x18\n" +
+	"\x06stderr\x18\x03 \x01(\fH\x00R\x06stderr\x120\n" +
+	"\x03end\x18\x04 \x01(\v2\x1c.setpoint.api.v1.TaskExecEndH\x00R\x03endB\t\n" +
+	"\amessage\"9\n" +
+	"\x0fTaskExecStarted\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"*\n" +
+	"\vTaskExecEnd\x12\x1b\n" +
+	"\texit_code\x18\x01 \x01(\x05R\bexitCode\"V\n" +
+	"\x0fStopTaskRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12/\n" +
+	"\x05grace\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"W\n" +
+	"\x10StopTaskResponse\x12)\n" +
+	"\x04task\x18\x01 \x01(\v2\x15.setpoint.api.v1.TaskR\x04task\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"N\n" +
 	"\x10ListNodesRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -4951,7 +5561,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\tAuthority\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x124\n" +
 	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
-	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires2\xf6\x1b\n" +
+	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires2\x9c\x1d\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -4972,7 +5582,9 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\aGetTask\x12\x1f.setpoint.api.v1.GetTaskRequest\x1a .setpoint.api.v1.GetTaskResponse\"\x03\x90\x02\x01\x12Q\n" +
 	"\aWhyTask\x12\x1f.setpoint.api.v1.WhyTaskRequest\x1a .setpoint.api.v1.WhyTaskResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\vTaskHistory\x12#.setpoint.api.v1.TaskHistoryRequest\x1a$.setpoint.api.v1.TaskHistoryResponse\"\x03\x90\x02\x01\x12Q\n" +
-	"\bTaskLogs\x12 .setpoint.api.v1.TaskLogsRequest\x1a!.setpoint.api.v1.TaskLogsResponse0\x01\x12W\n" +
+	"\bTaskLogs\x12 .setpoint.api.v1.TaskLogsRequest\x1a!.setpoint.api.v1.TaskLogsResponse0\x01\x12S\n" +
+	"\bTaskExec\x12 .setpoint.api.v1.TaskExecRequest\x1a!.setpoint.api.v1.TaskExecResponse(\x010\x01\x12O\n" +
+	"\bStopTask\x12 .setpoint.api.v1.StopTaskRequest\x1a!.setpoint.api.v1.StopTaskResponse\x12W\n" +
 	"\tListNodes\x12!.setpoint.api.v1.ListNodesRequest\x1a\".setpoint.api.v1.ListNodesResponse\"\x03\x90\x02\x01\x12N\n" +
 	"\aGetNode\x12\x1f.setpoint.api.v1.GetNodeRequest\x1a\x1d.setpoint.api.v1.NodeResponse\"\x03\x90\x02\x01\x12d\n" +
 	"\x0fSetAvailability\x12'.setpoint.api.v1.SetAvailabilityRequest\x1a(.setpoint.api.v1.SetAvailabilityResponse\x12M\n" +
@@ -5014,7 +5626,7 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ErrorDetail)(nil),             // 0: setpoint.api.v1.ErrorDetail
 	(*Problem)(nil),                 // 1: setpoint.api.v1.Problem
@@ -5046,84 +5658,93 @@ var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*TaskHistoryRequest)(nil),      // 27: setpoint.api.v1.TaskHistoryRequest
 	(*TaskLogsRequest)(nil),         // 28: setpoint.api.v1.TaskLogsRequest
 	(*TaskLogsResponse)(nil),        // 29: setpoint.api.v1.TaskLogsResponse
-	(*ListNodesRequest)(nil),        // 30: setpoint.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 31: setpoint.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),          // 32: setpoint.api.v1.GetNodeRequest
-	(*NodeResponse)(nil),            // 33: setpoint.api.v1.NodeResponse
-	(*SetAvailabilityRequest)(nil),  // 34: setpoint.api.v1.SetAvailabilityRequest
-	(*SetAvailabilityResponse)(nil), // 35: setpoint.api.v1.SetAvailabilityResponse
-	(*LabelNodeRequest)(nil),        // 36: setpoint.api.v1.LabelNodeRequest
-	(*DecommissionNodeRequest)(nil), // 37: setpoint.api.v1.DecommissionNodeRequest
-	(*RemoveNodeRequest)(nil),       // 38: setpoint.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),      // 39: setpoint.api.v1.RemoveNodeResponse
-	(*ConfirmDownRequest)(nil),      // 40: setpoint.api.v1.ConfirmDownRequest
-	(*ConfirmDownResponse)(nil),     // 41: setpoint.api.v1.ConfirmDownResponse
-	(*ListPluginsRequest)(nil),      // 42: setpoint.api.v1.ListPluginsRequest
-	(*ListPluginsResponse)(nil),     // 43: setpoint.api.v1.ListPluginsResponse
-	(*GetPluginRequest)(nil),        // 44: setpoint.api.v1.GetPluginRequest
-	(*GetPluginResponse)(nil),       // 45: setpoint.api.v1.GetPluginResponse
-	(*PluginLatency)(nil),           // 46: setpoint.api.v1.PluginLatency
-	(*PluginLogsRequest)(nil),       // 47: setpoint.api.v1.PluginLogsRequest
-	(*PluginLogsResponse)(nil),      // 48: setpoint.api.v1.PluginLogsResponse
-	(*PluginLine)(nil),              // 49: setpoint.api.v1.PluginLine
-	(*ReloadPluginRequest)(nil),     // 50: setpoint.api.v1.ReloadPluginRequest
-	(*ReloadPluginResponse)(nil),    // 51: setpoint.api.v1.ReloadPluginResponse
-	(*PluginProcess)(nil),           // 52: setpoint.api.v1.PluginProcess
-	(*ShadowPluginRequest)(nil),     // 53: setpoint.api.v1.ShadowPluginRequest
-	(*ShadowPluginResponse)(nil),    // 54: setpoint.api.v1.ShadowPluginResponse
-	(*PluginComparison)(nil),        // 55: setpoint.api.v1.PluginComparison
-	(*PluginDifference)(nil),        // 56: setpoint.api.v1.PluginDifference
-	(*ConfirmPluginRequest)(nil),    // 57: setpoint.api.v1.ConfirmPluginRequest
-	(*ConfirmPluginResponse)(nil),   // 58: setpoint.api.v1.ConfirmPluginResponse
-	(*ListStallsRequest)(nil),       // 59: setpoint.api.v1.ListStallsRequest
-	(*ListStallsResponse)(nil),      // 60: setpoint.api.v1.ListStallsResponse
-	(*WatchEventsRequest)(nil),      // 61: setpoint.api.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),     // 62: setpoint.api.v1.WatchEventsResponse
-	(*LoginRequest)(nil),            // 63: setpoint.api.v1.LoginRequest
-	(*LoginResponse)(nil),           // 64: setpoint.api.v1.LoginResponse
-	(*RenewLoginRequest)(nil),       // 65: setpoint.api.v1.RenewLoginRequest
-	(*RenewLoginResponse)(nil),      // 66: setpoint.api.v1.RenewLoginResponse
-	(*CreateTokenRequest)(nil),      // 67: setpoint.api.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),     // 68: setpoint.api.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),       // 69: setpoint.api.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),      // 70: setpoint.api.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),      // 71: setpoint.api.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),     // 72: setpoint.api.v1.RevokeTokenResponse
-	(*GetAuthorityRequest)(nil),     // 73: setpoint.api.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 74: setpoint.api.v1.RotateAuthorityRequest
-	(*FinishAuthorityRequest)(nil),  // 75: setpoint.api.v1.FinishAuthorityRequest
-	(*GetAuthorityResponse)(nil),    // 76: setpoint.api.v1.GetAuthorityResponse
-	(*Authority)(nil),               // 77: setpoint.api.v1.Authority
-	nil,                             // 78: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                             // 79: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                             // 80: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),   // 81: google.protobuf.Timestamp
-	(*Plugin)(nil),                  // 82: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),              // 83: setpoint.v1.JobSpec
-	(*Job)(nil),                     // 84: setpoint.api.v1.Job
-	(*durationpb.Duration)(nil),     // 85: google.protobuf.Duration
-	(*Task)(nil),                    // 86: setpoint.api.v1.Task
-	(*WhyNode)(nil),                 // 87: setpoint.api.v1.WhyNode
-	(*Node)(nil),                    // 88: setpoint.api.v1.Node
-	(*Stall)(nil),                   // 89: setpoint.api.v1.Stall
-	(*Event)(nil),                   // 90: setpoint.api.v1.Event
-	(*Token)(nil),                   // 91: setpoint.api.v1.Token
-	(*PlanResponse)(nil),            // 92: setpoint.api.v1.PlanResponse
-	(*TaskHistoryResponse)(nil),     // 93: setpoint.api.v1.TaskHistoryResponse
+	(*TaskExecRequest)(nil),         // 30: setpoint.api.v1.TaskExecRequest
+	(*TaskExecBegin)(nil),           // 31: setpoint.api.v1.TaskExecBegin
+	(*WindowSize)(nil),              // 32: setpoint.api.v1.WindowSize
+	(*TaskExecResponse)(nil),        // 33: setpoint.api.v1.TaskExecResponse
+	(*TaskExecStarted)(nil),         // 34: setpoint.api.v1.TaskExecStarted
+	(*TaskExecEnd)(nil),             // 35: setpoint.api.v1.TaskExecEnd
+	(*StopTaskRequest)(nil),         // 36: setpoint.api.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),        // 37: setpoint.api.v1.StopTaskResponse
+	(*ListNodesRequest)(nil),        // 38: setpoint.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 39: setpoint.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),          // 40: setpoint.api.v1.GetNodeRequest
+	(*NodeResponse)(nil),            // 41: setpoint.api.v1.NodeResponse
+	(*SetAvailabilityRequest)(nil),  // 42: setpoint.api.v1.SetAvailabilityRequest
+	(*SetAvailabilityResponse)(nil), // 43: setpoint.api.v1.SetAvailabilityResponse
+	(*LabelNodeRequest)(nil),        // 44: setpoint.api.v1.LabelNodeRequest
+	(*DecommissionNodeRequest)(nil), // 45: setpoint.api.v1.DecommissionNodeRequest
+	(*RemoveNodeRequest)(nil),       // 46: setpoint.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),      // 47: setpoint.api.v1.RemoveNodeResponse
+	(*ConfirmDownRequest)(nil),      // 48: setpoint.api.v1.ConfirmDownRequest
+	(*ConfirmDownResponse)(nil),     // 49: setpoint.api.v1.ConfirmDownResponse
+	(*ListPluginsRequest)(nil),      // 50: setpoint.api.v1.ListPluginsRequest
+	(*ListPluginsResponse)(nil),     // 51: setpoint.api.v1.ListPluginsResponse
+	(*GetPluginRequest)(nil),        // 52: setpoint.api.v1.GetPluginRequest
+	(*GetPluginResponse)(nil),       // 53: setpoint.api.v1.GetPluginResponse
+	(*PluginLatency)(nil),           // 54: setpoint.api.v1.PluginLatency
+	(*PluginLogsRequest)(nil),       // 55: setpoint.api.v1.PluginLogsRequest
+	(*PluginLogsResponse)(nil),      // 56: setpoint.api.v1.PluginLogsResponse
+	(*PluginLine)(nil),              // 57: setpoint.api.v1.PluginLine
+	(*ReloadPluginRequest)(nil),     // 58: setpoint.api.v1.ReloadPluginRequest
+	(*ReloadPluginResponse)(nil),    // 59: setpoint.api.v1.ReloadPluginResponse
+	(*PluginProcess)(nil),           // 60: setpoint.api.v1.PluginProcess
+	(*ShadowPluginRequest)(nil),     // 61: setpoint.api.v1.ShadowPluginRequest
+	(*ShadowPluginResponse)(nil),    // 62: setpoint.api.v1.ShadowPluginResponse
+	(*PluginComparison)(nil),        // 63: setpoint.api.v1.PluginComparison
+	(*PluginDifference)(nil),        // 64: setpoint.api.v1.PluginDifference
+	(*ConfirmPluginRequest)(nil),    // 65: setpoint.api.v1.ConfirmPluginRequest
+	(*ConfirmPluginResponse)(nil),   // 66: setpoint.api.v1.ConfirmPluginResponse
+	(*ListStallsRequest)(nil),       // 67: setpoint.api.v1.ListStallsRequest
+	(*ListStallsResponse)(nil),      // 68: setpoint.api.v1.ListStallsResponse
+	(*WatchEventsRequest)(nil),      // 69: setpoint.api.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),     // 70: setpoint.api.v1.WatchEventsResponse
+	(*LoginRequest)(nil),            // 71: setpoint.api.v1.LoginRequest
+	(*LoginResponse)(nil),           // 72: setpoint.api.v1.LoginResponse
+	(*RenewLoginRequest)(nil),       // 73: setpoint.api.v1.RenewLoginRequest
+	(*RenewLoginResponse)(nil),      // 74: setpoint.api.v1.RenewLoginResponse
+	(*CreateTokenRequest)(nil),      // 75: setpoint.api.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),     // 76: setpoint.api.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),       // 77: setpoint.api.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),      // 78: setpoint.api.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),      // 79: setpoint.api.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),     // 80: setpoint.api.v1.RevokeTokenResponse
+	(*GetAuthorityRequest)(nil),     // 81: setpoint.api.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 82: setpoint.api.v1.RotateAuthorityRequest
+	(*FinishAuthorityRequest)(nil),  // 83: setpoint.api.v1.FinishAuthorityRequest
+	(*GetAuthorityResponse)(nil),    // 84: setpoint.api.v1.GetAuthorityResponse
+	(*Authority)(nil),               // 85: setpoint.api.v1.Authority
+	nil,                             // 86: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                             // 87: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                             // 88: setpoint.api.v1.TaskExecBegin.EnvEntry
+	nil,                             // 89: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),   // 90: google.protobuf.Timestamp
+	(*Plugin)(nil),                  // 91: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),              // 92: setpoint.v1.JobSpec
+	(*Job)(nil),                     // 93: setpoint.api.v1.Job
+	(*durationpb.Duration)(nil),     // 94: google.protobuf.Duration
+	(*Task)(nil),                    // 95: setpoint.api.v1.Task
+	(*WhyNode)(nil),                 // 96: setpoint.api.v1.WhyNode
+	(*Node)(nil),                    // 97: setpoint.api.v1.Node
+	(*Stall)(nil),                   // 98: setpoint.api.v1.Stall
+	(*Event)(nil),                   // 99: setpoint.api.v1.Event
+	(*Token)(nil),                   // 100: setpoint.api.v1.Token
+	(*PlanResponse)(nil),            // 101: setpoint.api.v1.PlanResponse
+	(*TaskHistoryResponse)(nil),     // 102: setpoint.api.v1.TaskHistoryResponse
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	1,   // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	81,  // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	78,  // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	79,  // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	82,  // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	83,  // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	84,  // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	84,  // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	84,  // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	85,  // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	90,  // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	86,  // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	87,  // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	91,  // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	92,  // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	93,  // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	93,  // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	93,  // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	94,  // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
 	20,  // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
-	85,  // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
+	94,  // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
 	4,   // 12: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
 	10,  // 13: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
 	11,  // 14: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
@@ -5131,133 +5752,145 @@ var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	13,  // 16: setpoint.api.v1.PlanCommand.scale_job:type_name -> setpoint.api.v1.ScaleJobRequest
 	14,  // 17: setpoint.api.v1.PlanCommand.rollback_job:type_name -> setpoint.api.v1.RollbackJobRequest
 	16,  // 18: setpoint.api.v1.PlanCommand.remove_job:type_name -> setpoint.api.v1.RemoveJobRequest
-	34,  // 19: setpoint.api.v1.PlanCommand.set_availability:type_name -> setpoint.api.v1.SetAvailabilityRequest
-	36,  // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
-	37,  // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
+	42,  // 19: setpoint.api.v1.PlanCommand.set_availability:type_name -> setpoint.api.v1.SetAvailabilityRequest
+	44,  // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
+	45,  // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
 	15,  // 22: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
-	86,  // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	86,  // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	86,  // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	87,  // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	81,  // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	88,  // 28: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	88,  // 29: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	85,  // 30: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
-	33,  // 31: setpoint.api.v1.SetAvailabilityResponse.nodes:type_name -> setpoint.api.v1.NodeResponse
-	80,  // 32: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	82,  // 33: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	82,  // 34: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	85,  // 35: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
-	46,  // 36: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	81,  // 37: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	81,  // 38: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	85,  // 39: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	85,  // 40: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	85,  // 41: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	85,  // 42: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
-	49,  // 43: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	81,  // 44: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
-	52,  // 45: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
-	52,  // 46: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
-	55,  // 47: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	55,  // 48: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	56,  // 49: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	89,  // 50: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	90,  // 51: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	85,  // 52: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	91,  // 53: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	91,  // 54: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
-	77,  // 55: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
-	77,  // 56: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
-	81,  // 57: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
-	81,  // 58: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
-	2,   // 59: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
-	4,   // 60: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
-	6,   // 61: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
-	8,   // 62: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
-	10,  // 63: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
-	11,  // 64: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
-	12,  // 65: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
-	13,  // 66: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
-	14,  // 67: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
-	15,  // 68: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
-	16,  // 69: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
-	18,  // 70: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
-	19,  // 71: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
-	21,  // 72: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
-	23,  // 73: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
-	25,  // 74: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	27,  // 75: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
-	28,  // 76: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	30,  // 77: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	32,  // 78: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	34,  // 79: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	36,  // 80: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	37,  // 81: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	38,  // 82: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	40,  // 83: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	42,  // 84: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	44,  // 85: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
-	47,  // 86: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
-	50,  // 87: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
-	53,  // 88: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
-	57,  // 89: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	59,  // 90: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	61,  // 91: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	63,  // 92: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
-	65,  // 93: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
-	67,  // 94: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	69,  // 95: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	71,  // 96: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	73,  // 97: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
-	74,  // 98: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
-	75,  // 99: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
-	3,   // 100: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,   // 101: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,   // 102: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,   // 103: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,   // 104: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 105: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 106: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 107: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 108: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 109: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
-	17,  // 110: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,   // 111: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	92,  // 112: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
-	22,  // 113: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	24,  // 114: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	26,  // 115: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	93,  // 116: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
-	29,  // 117: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	31,  // 118: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	33,  // 119: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	35,  // 120: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
-	33,  // 121: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	33,  // 122: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	39,  // 123: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	41,  // 124: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	43,  // 125: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	45,  // 126: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	48,  // 127: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	51,  // 128: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	54,  // 129: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	58,  // 130: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	60,  // 131: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	62,  // 132: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	64,  // 133: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
-	66,  // 134: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
-	68,  // 135: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	70,  // 136: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	72,  // 137: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	76,  // 138: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	76,  // 139: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	76,  // 140: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	100, // [100:141] is the sub-list for method output_type
-	59,  // [59:100] is the sub-list for method input_type
-	59,  // [59:59] is the sub-list for extension type_name
-	59,  // [59:59] is the sub-list for extension extendee
-	0,   // [0:59] is the sub-list for field type_name
+	95,  // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	95,  // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	95,  // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	96,  // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	90,  // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	31,  // 28: setpoint.api.v1.TaskExecRequest.begin:type_name -> setpoint.api.v1.TaskExecBegin
+	32,  // 29: setpoint.api.v1.TaskExecRequest.resize:type_name -> setpoint.api.v1.WindowSize
+	88,  // 30: setpoint.api.v1.TaskExecBegin.env:type_name -> setpoint.api.v1.TaskExecBegin.EnvEntry
+	32,  // 31: setpoint.api.v1.TaskExecBegin.tty:type_name -> setpoint.api.v1.WindowSize
+	34,  // 32: setpoint.api.v1.TaskExecResponse.started:type_name -> setpoint.api.v1.TaskExecStarted
+	35,  // 33: setpoint.api.v1.TaskExecResponse.end:type_name -> setpoint.api.v1.TaskExecEnd
+	94,  // 34: setpoint.api.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
+	95,  // 35: setpoint.api.v1.StopTaskResponse.task:type_name -> setpoint.api.v1.Task
+	97,  // 36: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	97,  // 37: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	94,  // 38: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	41,  // 39: setpoint.api.v1.SetAvailabilityResponse.nodes:type_name -> setpoint.api.v1.NodeResponse
+	89,  // 40: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	91,  // 41: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	91,  // 42: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	94,  // 43: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	54,  // 44: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
+	90,  // 45: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	90,  // 46: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	94,  // 47: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	94,  // 48: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	94,  // 49: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	94,  // 50: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	57,  // 51: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
+	90,  // 52: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	60,  // 53: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
+	60,  // 54: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
+	63,  // 55: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	63,  // 56: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	64,  // 57: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
+	98,  // 58: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	99,  // 59: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	94,  // 60: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	100, // 61: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	100, // 62: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	85,  // 63: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
+	85,  // 64: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
+	90,  // 65: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
+	90,  // 66: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
+	2,   // 67: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
+	4,   // 68: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
+	6,   // 69: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
+	8,   // 70: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
+	10,  // 71: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
+	11,  // 72: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
+	12,  // 73: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
+	13,  // 74: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
+	14,  // 75: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
+	15,  // 76: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
+	16,  // 77: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
+	18,  // 78: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
+	19,  // 79: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
+	21,  // 80: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
+	23,  // 81: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
+	25,  // 82: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
+	27,  // 83: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
+	28,  // 84: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	30,  // 85: setpoint.api.v1.ApiService.TaskExec:input_type -> setpoint.api.v1.TaskExecRequest
+	36,  // 86: setpoint.api.v1.ApiService.StopTask:input_type -> setpoint.api.v1.StopTaskRequest
+	38,  // 87: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	40,  // 88: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	42,  // 89: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	44,  // 90: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	45,  // 91: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	46,  // 92: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	48,  // 93: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	50,  // 94: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	52,  // 95: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	55,  // 96: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	58,  // 97: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	61,  // 98: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	65,  // 99: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	67,  // 100: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	69,  // 101: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	71,  // 102: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
+	73,  // 103: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
+	75,  // 104: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	77,  // 105: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	79,  // 106: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	81,  // 107: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
+	82,  // 108: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
+	83,  // 109: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
+	3,   // 110: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,   // 111: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,   // 112: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,   // 113: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,   // 114: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 115: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 116: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 117: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 118: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 119: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
+	17,  // 120: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,   // 121: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	101, // 122: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	22,  // 123: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	24,  // 124: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	26,  // 125: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	102, // 126: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
+	29,  // 127: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	33,  // 128: setpoint.api.v1.ApiService.TaskExec:output_type -> setpoint.api.v1.TaskExecResponse
+	37,  // 129: setpoint.api.v1.ApiService.StopTask:output_type -> setpoint.api.v1.StopTaskResponse
+	39,  // 130: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	41,  // 131: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	43,  // 132: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
+	41,  // 133: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	41,  // 134: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	47,  // 135: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	49,  // 136: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	51,  // 137: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	53,  // 138: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	56,  // 139: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	59,  // 140: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	62,  // 141: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	66,  // 142: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	68,  // 143: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	70,  // 144: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	72,  // 145: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
+	74,  // 146: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
+	76,  // 147: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	78,  // 148: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	80,  // 149: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	84,  // 150: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	84,  // 151: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	84,  // 152: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	110, // [110:153] is the sub-list for method output_type
+	67,  // [67:110] is the sub-list for method input_type
+	67,  // [67:67] is the sub-list for extension type_name
+	67,  // [67:67] is the sub-list for extension extendee
+	0,   // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_api_proto_init() }
@@ -5281,14 +5914,26 @@ func file_setpoint_api_v1_api_proto_init() {
 		(*PlanCommand_DecommissionNode)(nil),
 		(*PlanCommand_RebalanceJob)(nil),
 	}
-	file_setpoint_api_v1_api_proto_msgTypes[61].OneofWrappers = []any{}
+	file_setpoint_api_v1_api_proto_msgTypes[30].OneofWrappers = []any{
+		(*TaskExecRequest_Begin)(nil),
+		(*TaskExecRequest_Stdin)(nil),
+		(*TaskExecRequest_StdinEnd)(nil),
+		(*TaskExecRequest_Resize)(nil),
+	}
+	file_setpoint_api_v1_api_proto_msgTypes[33].OneofWrappers = []any{
+		(*TaskExecResponse_Started)(nil),
+		(*TaskExecResponse_Stdout)(nil),
+		(*TaskExecResponse_Stderr)(nil),
+		(*TaskExecResponse_End)(nil),
+	}
+	file_setpoint_api_v1_api_proto_msgTypes[69].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   81,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

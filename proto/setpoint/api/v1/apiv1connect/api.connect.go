@@ -73,6 +73,10 @@ const (
 	ApiServiceTaskHistoryProcedure = "/setpoint.api.v1.ApiService/TaskHistory"
 	// ApiServiceTaskLogsProcedure is the fully-qualified name of the ApiService's TaskLogs RPC.
 	ApiServiceTaskLogsProcedure = "/setpoint.api.v1.ApiService/TaskLogs"
+	// ApiServiceTaskExecProcedure is the fully-qualified name of the ApiService's TaskExec RPC.
+	ApiServiceTaskExecProcedure = "/setpoint.api.v1.ApiService/TaskExec"
+	// ApiServiceStopTaskProcedure is the fully-qualified name of the ApiService's StopTask RPC.
+	ApiServiceStopTaskProcedure = "/setpoint.api.v1.ApiService/StopTask"
 	// ApiServiceListNodesProcedure is the fully-qualified name of the ApiService's ListNodes RPC.
 	ApiServiceListNodesProcedure = "/setpoint.api.v1.ApiService/ListNodes"
 	// ApiServiceGetNodeProcedure is the fully-qualified name of the ApiService's GetNode RPC.
@@ -164,6 +168,10 @@ type ApiServiceClient interface {
 	TaskHistory(context.Context, *connect.Request[v1.TaskHistoryRequest]) (*connect.Response[v1.TaskHistoryResponse], error)
 	// What a task printed, from its node. Role: reader.
 	TaskLogs(context.Context, *connect.Request[v1.TaskLogsRequest]) (*connect.ServerStreamForClient[v1.TaskLogsResponse], error)
+	// Runs a further command inside a task. It ends, with all that it started, when the call does. Role: operator.
+	TaskExec(context.Context) *connect.BidiStreamForClient[v1.TaskExecRequest, v1.TaskExecResponse]
+	// Stops one task; its slot gets another, by the rules of its job. Role: operator.
+	StopTask(context.Context, *connect.Request[v1.StopTaskRequest]) (*connect.Response[v1.StopTaskResponse], error)
 	// In the order of their ids. Role: reader.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// Role: reader.
@@ -339,6 +347,18 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(apiServiceMethods.ByName("TaskLogs")),
 			connect.WithClientOptions(opts...),
 		),
+		taskExec: connect.NewClient[v1.TaskExecRequest, v1.TaskExecResponse](
+			httpClient,
+			baseURL+ApiServiceTaskExecProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("TaskExec")),
+			connect.WithClientOptions(opts...),
+		),
+		stopTask: connect.NewClient[v1.StopTaskRequest, v1.StopTaskResponse](
+			httpClient,
+			baseURL+ApiServiceStopTaskProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("StopTask")),
+			connect.WithClientOptions(opts...),
+		),
 		listNodes: connect.NewClient[v1.ListNodesRequest, v1.ListNodesResponse](
 			httpClient,
 			baseURL+ApiServiceListNodesProcedure,
@@ -507,6 +527,8 @@ type apiServiceClient struct {
 	whyTask          *connect.Client[v1.WhyTaskRequest, v1.WhyTaskResponse]
 	taskHistory      *connect.Client[v1.TaskHistoryRequest, v1.TaskHistoryResponse]
 	taskLogs         *connect.Client[v1.TaskLogsRequest, v1.TaskLogsResponse]
+	taskExec         *connect.Client[v1.TaskExecRequest, v1.TaskExecResponse]
+	stopTask         *connect.Client[v1.StopTaskRequest, v1.StopTaskResponse]
 	listNodes        *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
 	getNode          *connect.Client[v1.GetNodeRequest, v1.NodeResponse]
 	setAvailability  *connect.Client[v1.SetAvailabilityRequest, v1.SetAvailabilityResponse]
@@ -620,6 +642,16 @@ func (c *apiServiceClient) TaskHistory(ctx context.Context, req *connect.Request
 // TaskLogs calls setpoint.api.v1.ApiService.TaskLogs.
 func (c *apiServiceClient) TaskLogs(ctx context.Context, req *connect.Request[v1.TaskLogsRequest]) (*connect.ServerStreamForClient[v1.TaskLogsResponse], error) {
 	return c.taskLogs.CallServerStream(ctx, req)
+}
+
+// TaskExec calls setpoint.api.v1.ApiService.TaskExec.
+func (c *apiServiceClient) TaskExec(ctx context.Context) *connect.BidiStreamForClient[v1.TaskExecRequest, v1.TaskExecResponse] {
+	return c.taskExec.CallBidiStream(ctx)
+}
+
+// StopTask calls setpoint.api.v1.ApiService.StopTask.
+func (c *apiServiceClient) StopTask(ctx context.Context, req *connect.Request[v1.StopTaskRequest]) (*connect.Response[v1.StopTaskResponse], error) {
+	return c.stopTask.CallUnary(ctx, req)
 }
 
 // ListNodes calls setpoint.api.v1.ApiService.ListNodes.
@@ -775,6 +807,10 @@ type ApiServiceHandler interface {
 	TaskHistory(context.Context, *connect.Request[v1.TaskHistoryRequest]) (*connect.Response[v1.TaskHistoryResponse], error)
 	// What a task printed, from its node. Role: reader.
 	TaskLogs(context.Context, *connect.Request[v1.TaskLogsRequest], *connect.ServerStream[v1.TaskLogsResponse]) error
+	// Runs a further command inside a task. It ends, with all that it started, when the call does. Role: operator.
+	TaskExec(context.Context, *connect.BidiStream[v1.TaskExecRequest, v1.TaskExecResponse]) error
+	// Stops one task; its slot gets another, by the rules of its job. Role: operator.
+	StopTask(context.Context, *connect.Request[v1.StopTaskRequest]) (*connect.Response[v1.StopTaskResponse], error)
 	// In the order of their ids. Role: reader.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// Role: reader.
@@ -944,6 +980,18 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		ApiServiceTaskLogsProcedure,
 		svc.TaskLogs,
 		connect.WithSchema(apiServiceMethods.ByName("TaskLogs")),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceTaskExecHandler := connect.NewBidiStreamHandler(
+		ApiServiceTaskExecProcedure,
+		svc.TaskExec,
+		connect.WithSchema(apiServiceMethods.ByName("TaskExec")),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceStopTaskHandler := connect.NewUnaryHandler(
+		ApiServiceStopTaskProcedure,
+		svc.StopTask,
+		connect.WithSchema(apiServiceMethods.ByName("StopTask")),
 		connect.WithHandlerOptions(opts...),
 	)
 	apiServiceListNodesHandler := connect.NewUnaryHandler(
@@ -1129,6 +1177,10 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceTaskHistoryHandler.ServeHTTP(w, r)
 		case ApiServiceTaskLogsProcedure:
 			apiServiceTaskLogsHandler.ServeHTTP(w, r)
+		case ApiServiceTaskExecProcedure:
+			apiServiceTaskExecHandler.ServeHTTP(w, r)
+		case ApiServiceStopTaskProcedure:
+			apiServiceStopTaskHandler.ServeHTTP(w, r)
 		case ApiServiceListNodesProcedure:
 			apiServiceListNodesHandler.ServeHTTP(w, r)
 		case ApiServiceGetNodeProcedure:
@@ -1254,6 +1306,14 @@ func (UnimplementedApiServiceHandler) TaskHistory(context.Context, *connect.Requ
 
 func (UnimplementedApiServiceHandler) TaskLogs(context.Context, *connect.Request[v1.TaskLogsRequest], *connect.ServerStream[v1.TaskLogsResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.TaskLogs is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) TaskExec(context.Context, *connect.BidiStream[v1.TaskExecRequest, v1.TaskExecResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.TaskExec is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) StopTask(context.Context, *connect.Request[v1.StopTaskRequest]) (*connect.Response[v1.StopTaskResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.StopTask is not implemented"))
 }
 
 func (UnimplementedApiServiceHandler) ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error) {
