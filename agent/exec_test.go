@@ -80,6 +80,7 @@ func TestExec(t *testing.T) {
 	}
 
 	tty := c.exec(2, &agentv1.ExecBegin{Task: "web/1/1", Command: []string{"size"}, Tty: &agentv1.ExecWindow{Rows: 24, Columns: 80}, Stdin: true, WindowBytes: 1 << 20})
+	tty.say(&agentv1.ExecInput{Message: &agentv1.ExecInput_Stdin{Stdin: []byte("\n")}})
 	c.await("its size", func() bool { out, _, _, _, _ := tty.said(); return out == "24 80\r\n" })
 	tty.say(&agentv1.ExecInput{Message: &agentv1.ExecInput_Resize{Resize: &agentv1.ExecWindow{Rows: 1 << 20, Columns: 100}}})
 	tty.say(&agentv1.ExecInput{Message: &agentv1.ExecInput_Stdin{Stdin: []byte("\n")}})

@@ -77,6 +77,7 @@ type Driver struct {
 	ending keyLock // by container name; held while one is told to stop
 
 	mu    sync.Mutex             // guards what follows
+	execs map[string]struct{}    // marks of commands that run in tasks and are looked after
 	kills map[string]*time.Timer // of tasks that were told to stop, by container name: kills what has not ended then
 	found *system.Info           // what the engine said of itself last, which it finds out by starting programs; nil: it was not asked yet
 }
@@ -115,7 +116,7 @@ func New(opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("docker driver: %w", err)
 	}
-	return &Driver{opts: opts, engine: engine, owner: owner, kills: make(map[string]*time.Timer)}, nil
+	return &Driver{opts: opts, engine: engine, owner: owner, kills: make(map[string]*time.Timer), execs: make(map[string]struct{})}, nil
 }
 
 // Name is "docker".

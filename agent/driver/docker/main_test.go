@@ -218,6 +218,28 @@ func TestConformance(t *testing.T) {
 			}
 			*spec = made
 		},
+		Exec: func(c drivertest.Command) []string {
+			args := []string{program}
+			for _, line := range c.Stdout {
+				args = append(args, "out", line)
+			}
+			for _, line := range c.Stderr {
+				args = append(args, "err", line)
+			}
+			for _, name := range c.Env {
+				args = append(args, "env", name)
+			}
+			if c.Size {
+				args = append(args, "size")
+			}
+			if c.Cat {
+				args = append(args, "cat")
+			}
+			if !c.Hang {
+				args = append(args, "exit", strconv.Itoa(c.Exit))
+			}
+			return args
+		},
 		Hog: func(spec *driver.Spec) {
 			made := task(spec.TaskID, "hog")
 			spec.Command, spec.Settings = made.Command, made.Settings

@@ -118,6 +118,7 @@ func (d *Driver) waitOnce(ctx context.Context, id string) error {
 
 // List tells of all containers with the driver's mark.
 func (d *Driver) List(ctx context.Context) ([]driver.Listed, error) {
+	d.endForgotten()
 	filters := client.Filters{}.Add("label", labelOwner+"="+d.owner)
 	all, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
 	if err != nil {

@@ -18,7 +18,7 @@ type Command struct {
 	Stdout, Stderr []string
 	// Env are names of variables; of each it writes a line NAME=value.
 	Env []string
-	// Size has it write a line with the rows and columns of its terminal, wait for a line of input, and write them again.
+	// Size has it read two lines of input, and after each write a line with the rows and columns of its terminal.
 	Size bool
 	// Cat has it copy its input to its output until the end of that.
 	Cat bool
@@ -117,17 +117,28 @@ func execTTY(s *suite) {
 	in, typed := io.Pipe()
 	var out, errs lockedBuffer
 	resize := make(chan driver.WindowSize)
-	done := make(chan struct{})
+	started, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		code, err := x.Exec(s.ctx, h, driver.ExecRequest{
 			Command: s.h.Exec(Command{Size: true, Exit: 4}), TTY: &driver.WindowSize{Rows: 24, Columns: 80}, Resize: resize,
-			Stdin: in, Stdout: &out, Stderr: &errs,
+			Stdin: in, Stdout: &out, Stderr: &errs, Started: func() { close(started) },
 		})
 		if code != 4 || err != nil {
 			s.Errorf("code %d, error %v, want code 4", code, err)
 		}
 	}()
+	select {
+	case <-started:
+	case <-done:
+		return
+	}
+	enter := func() {
+		if _, err := typed.Write([]byte("\n")); err != nil {
+			s.Error(err)
+		}
+	}
+	enter()
 	s.until(func() bool { return strings.Contains(out.String(), "24 80") }, &out)
 	select {
 	case resize <- driver.WindowSize{Rows: 40, Columns: 100}:
@@ -135,9 +146,7 @@ func execTTY(s *suite) {
 		s.Fatal("nobody takes the terminal's new size")
 	}
 	time.Sleep(100 * time.Millisecond) // a size is set beside what is typed, with no word about it
-	if _, err := typed.Write([]byte("\n")); err != nil {
-		s.Error(err)
-	}
+	enter()
 	<-done
 	if got := out.String(); !strings.Contains(got, "40 100\r\n") || errs.String() != "" {
 		s.Errorf("the terminal shows %q, stderr %q", got, errs.String())

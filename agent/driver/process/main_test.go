@@ -145,7 +145,7 @@ func TestConformance(t *testing.T) {
 				fmt.Fprintf(&script, "echo \"%s=$%s\"\n", name, name)
 			}
 			if c.Size {
-				script.WriteString("stty size\nread line\nstty size\n")
+				script.WriteString("read line\nstty size\nread line\nstty size\n")
 			}
 			if c.Cat {
 				script.WriteString("cat\n")

@@ -25,7 +25,7 @@
 //
 //	out LINE, err LINE   writes a line to its standard output, or error
 //	env NAME             writes NAME=value, of its environment and the task's
-//	size                 writes rows and columns of its terminal, reads a line, and writes them again
+//	size                 reads two lines, and after each writes rows and columns of its terminal
 //	cat                  copies its standard input to its output, to the end
 //	hang                 runs until it is ended
 //	exit CODE            ends; without it the code is 0

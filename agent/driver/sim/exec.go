@@ -145,7 +145,7 @@ func (p *play) run(words []string) (code int, err error) {
 			}
 			err = p.print(p.req.Stdout, arg+"="+value)
 		case "size":
-			if err = p.printSize(); err == nil {
+			for range 2 {
 				if _, err = p.in.ReadString('\n'); err == nil || errors.Is(err, io.EOF) {
 					err = p.printSize()
 				}

@@ -2,15 +2,18 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 func main() {
@@ -47,6 +50,19 @@ func main() {
 		case "exit":
 			n, _ := strconv.Atoi(next())
 			os.Exit(n)
+		case "cat":
+			_, err := io.Copy(os.Stdout, os.Stdin)
+			check(err)
+		case "size": // of its terminal, after each of two lines that are typed
+			in := bufio.NewReader(os.Stdin)
+			for range 2 {
+				_, _ = in.ReadString('\n')
+				printSize()
+			}
+		case "spawn": // another such program, in a session of its own, that outlives this one
+			cmd := exec.Command("/task", "out", next())
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			check(cmd.Start())
 		case "sleep":
 			d, _ := time.ParseDuration(next())
 			time.Sleep(d)
@@ -106,6 +122,14 @@ func main() {
 		}
 	}
 	select {}
+}
+
+func printSize() {
+	var size struct{ rows, columns, x, y uint16 }
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, 0, syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size))); errno != 0 {
+		check(errno)
+	}
+	fmt.Println(size.rows, size.columns)
 }
 
 func check(err error) {
