@@ -115,6 +115,7 @@ var homes = map[string][]string{
 	"golang.org/x/sync":                   {"core/...", "agent/...", "client/...", "cmd/..."},
 	"golang.org/x/sys":                    {"sdk", "core/cgroup", "core/pluginhost/...", "core/store/bolt", "agent/...", "cmd/...", "test/internal/bench"},
 	"golang.org/x/term":                   {"cmd/..."},
+	"golang.org/x/text":                   {"core/jobfile"},
 	"google.golang.org/genproto":          {"sdk/...", "core/pluginhost/..."},
 	"google.golang.org/grpc":              {"sdk/...", "core/pluginhost/...", "cmd/...", "test/internal/faultplugin"},
 	"google.golang.org/protobuf":          {"sdk/...", "proto/...", "core/store/...", "core/pluginhost/...", "core/dispatch", "core/api", "agent/...", "client/...", "cmd/...", "test/internal/faultplugin"},
