@@ -35,7 +35,7 @@ func (a *app) taskExec() *cobra.Command {
 	begin := &apiv1.TaskExecBegin{}
 	cmd := &cobra.Command{
 		DisableFlagsInUseLine: true,
-		Use: "exec [FLAGS] ID [--] COMMAND [ARG]...", Short: "Run a further command inside a task; JOB/SLOT is the slot's newest", Args: takes(2, -1),
+		Use:                   "exec [FLAGS] ID [--] COMMAND [ARG]...", Short: "Run a further command inside a task; JOB/SLOT is the slot's newest", Args: takes(2, -1),
 		Long: `Runs a command where a task runs: on its node, with its environment, user, directory, limits and privileges. Its output comes back on the stream on which
 it was written, and its exit code is that of this command: 128 and the signal's number, if a signal ended it. 125: it did not run, or nobody saw how it ended;
 126: it is no program that can run; 127: there is no such command.
