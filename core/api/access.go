@@ -27,6 +27,8 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceLoginProcedure:      anyone, // the token is the proof
 	apiv1connect.ApiServiceRenewLoginProcedure: pki.RoleReader,
 
+	apiv1connect.ApiServiceOpenDashboardProcedure: pki.RoleReader,
+
 	apiv1connect.ApiServiceGetStatusProcedure:   pki.RoleReader,
 	apiv1connect.ApiServiceGetJobProcedure:      pki.RoleReader,
 	apiv1connect.ApiServiceListJobsProcedure:    pki.RoleReader,

@@ -76,7 +76,8 @@ type Options struct {
 	// Exec has the agent of a node run a command inside a task, until the context ends; nil: no command can be run.
 	Exec func(ctx context.Context, node cluster.NodeID, begin *agentv1.ExecBegin) (Exec, error)
 
-	Aside engine.Conversations // nil: plugins are not asked about what is only tried
+	Aside     engine.Conversations // nil: plugins are not asked about what is only tried
+	Dashboard Dashboard            // nil: there is none
 
 	History History // nil: there are the recent events only
 	Version string  // of the server

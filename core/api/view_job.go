@@ -12,21 +12,6 @@ import (
 	"github.com/setpointd/setpoint/sdk/wire"
 )
 
-// The words for how a job is.
-const (
-	jobRunning  = "running"  // every wanted slot is up or done, or waits for its turn
-	jobStarting = "starting" // some are not up yet, and nothing is known to be in their way
-	jobStalled  = "stalled"  // some wait for something
-	jobUpdating = "updating"
-	jobMoving   = "rebalancing"
-	jobPaused   = "paused"   // its update is
-	jobComplete = "complete" // every wanted slot is done
-	jobFailed   = "failed"   // every wanted slot is done, and the last task of one of them did not end well
-	jobStopping = "stopping" // told to stop, and some task has not been seen to have stopped
-	jobStopped  = "stopped"
-	jobEmpty    = "empty" // no slot is wanted
-)
-
 // slotFacts are what is derived about a slot.
 type slotFacts struct {
 	slot    *cluster.Slot
@@ -147,7 +132,10 @@ func jobView(s *engine.State, j *cluster.Job, stalls slotStalls, all bool) *apiv
 		}
 	}
 	eligible(v.Counts, s, &c.Spec, slots)
-	v.State = jobState(j, v.Counts, stalled)
+	v.State = engine.JobState(j, engine.JobCounts{
+		Wanted: v.Counts.GetWanted(), Up: v.Counts.GetUp(), Done: v.Counts.GetDone(), Failed: v.Counts.GetFailed(), Queued: v.Counts.GetQueued(),
+		Left: v.Counts.GetRunning() + v.Counts.GetStopping(),
+	}, stalled)
 	if all {
 		v.Versions = versionViews(c.Versions)
 	}
@@ -195,33 +183,6 @@ func addIf(n *int64, yes bool) {
 	if yes {
 		*n++
 	}
-}
-
-// jobState returns one word for how a job is.
-func jobState(j *cluster.Job, n *apiv1.JobCounts, stalled bool) string {
-	switch c, update := &j.Control, j.Update.State; {
-	case c.Stopped && n.GetRunning()+n.GetStopping() > 0:
-		return jobStopping
-	case c.Stopped:
-		return jobStopped
-	case update == cluster.Updating:
-		return jobUpdating
-	case update == cluster.UpdatePaused:
-		return jobPaused
-	case j.Rebalancing():
-		return jobMoving
-	case n.GetWanted() > 0 && n.GetDone() == n.GetWanted() && n.GetFailed() > 0:
-		return jobFailed
-	case n.GetWanted() > 0 && n.GetDone() == n.GetWanted():
-		return jobComplete
-	case n.GetWanted() > 0 && n.GetUp()+n.GetDone()+n.GetQueued() >= n.GetWanted():
-		return jobRunning
-	case stalled:
-		return jobStalled
-	case n.GetWanted() == 0:
-		return jobEmpty
-	}
-	return jobStarting
 }
 
 func slotView(s *engine.State, f *slotFacts) *apiv1.Slot {

@@ -45,3 +45,28 @@ func (s *State) SlotStalls(job string) []*cluster.Stall {
 	}
 	return s.stallsWithPrefix(cluster.Subject{Kind: cluster.SubjectSlot, ID: job}.String())
 }
+
+// EachSlot yields the slots of a job in the order of their ids, without collecting them.
+func (s *State) EachSlot(job string) iter.Seq[*cluster.Slot] {
+	prefix := job + "/"
+	return func(yield func(*cluster.Slot) bool) {
+		s.slots.Ascend(prefix, func(id string, v packedSlot) bool { return strings.HasPrefix(id, prefix) && yield(v.unpack(id)) })
+	}
+}
+
+// JobStalls yields the stalls of a job, its update, its slots, its tasks and the groups in which these wait.
+func (s *State) JobStalls(job string) iter.Seq[*cluster.Stall] {
+	return func(yield func(*cluster.Stall) bool) {
+		for _, prefix := range []string{
+			cluster.Subject{Kind: cluster.SubjectJob, ID: job}.String() + "|", cluster.Subject{Kind: cluster.SubjectUpdate, ID: job}.String() + "|",
+			cluster.Subject{Kind: cluster.SubjectSlot, ID: job}.String() + "/", cluster.Subject{Kind: cluster.SubjectTask, ID: job}.String() + "/",
+			cluster.Subject{Kind: cluster.SubjectGroup, ID: job}.String() + "@",
+		} {
+			for _, stall := range s.stallsWithPrefix(prefix) {
+				if !yield(stall) {
+					return
+				}
+			}
+		}
+	}
+}

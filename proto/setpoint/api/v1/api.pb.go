@@ -4672,6 +4672,94 @@ func (x *RenewLoginResponse) GetCertificatePem() []byte {
 	return nil
 }
 
+type OpenDashboardRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenDashboardRequest) Reset() {
+	*x = OpenDashboardRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenDashboardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenDashboardRequest) ProtoMessage() {}
+
+func (x *OpenDashboardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenDashboardRequest.ProtoReflect.Descriptor instead.
+func (*OpenDashboardRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{75}
+}
+
+type OpenDashboardResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`         // it serves one login
+	Expires       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires,proto3" json:"expires,omitempty"` // until then
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenDashboardResponse) Reset() {
+	*x = OpenDashboardResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenDashboardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenDashboardResponse) ProtoMessage() {}
+
+func (x *OpenDashboardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenDashboardResponse.ProtoReflect.Descriptor instead.
+func (*OpenDashboardResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *OpenDashboardResponse) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *OpenDashboardResponse) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
 type CreateTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`         // what its user becomes: node, reader, operator or admin; empty: node
@@ -4682,7 +4770,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4694,7 +4782,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4707,7 +4795,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{75}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CreateTokenRequest) GetRole() string {
@@ -4734,7 +4822,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4746,7 +4834,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4759,7 +4847,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{76}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -4784,7 +4872,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4796,7 +4884,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4809,7 +4897,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{77}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{79}
 }
 
 type ListTokensResponse struct {
@@ -4821,7 +4909,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4833,7 +4921,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4846,7 +4934,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{78}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -4865,7 +4953,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4877,7 +4965,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4890,7 +4978,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{79}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -4908,7 +4996,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4920,7 +5008,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4933,7 +5021,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{80}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{82}
 }
 
 type GetAuthorityRequest struct {
@@ -4944,7 +5032,7 @@ type GetAuthorityRequest struct {
 
 func (x *GetAuthorityRequest) Reset() {
 	*x = GetAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4956,7 +5044,7 @@ func (x *GetAuthorityRequest) String() string {
 func (*GetAuthorityRequest) ProtoMessage() {}
 
 func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4969,7 +5057,7 @@ func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*GetAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{81}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{83}
 }
 
 type RotateAuthorityRequest struct {
@@ -4980,7 +5068,7 @@ type RotateAuthorityRequest struct {
 
 func (x *RotateAuthorityRequest) Reset() {
 	*x = RotateAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4992,7 +5080,7 @@ func (x *RotateAuthorityRequest) String() string {
 func (*RotateAuthorityRequest) ProtoMessage() {}
 
 func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5005,7 +5093,7 @@ func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*RotateAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{82}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{84}
 }
 
 type FinishAuthorityRequest struct {
@@ -5017,7 +5105,7 @@ type FinishAuthorityRequest struct {
 
 func (x *FinishAuthorityRequest) Reset() {
 	*x = FinishAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5029,7 +5117,7 @@ func (x *FinishAuthorityRequest) String() string {
 func (*FinishAuthorityRequest) ProtoMessage() {}
 
 func (x *FinishAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5042,7 +5130,7 @@ func (x *FinishAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*FinishAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{83}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *FinishAuthorityRequest) GetForce() bool {
@@ -5066,7 +5154,7 @@ type GetAuthorityResponse struct {
 
 func (x *GetAuthorityResponse) Reset() {
 	*x = GetAuthorityResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5078,7 +5166,7 @@ func (x *GetAuthorityResponse) String() string {
 func (*GetAuthorityResponse) ProtoMessage() {}
 
 func (x *GetAuthorityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5091,7 +5179,7 @@ func (x *GetAuthorityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthorityResponse.ProtoReflect.Descriptor instead.
 func (*GetAuthorityResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{84}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GetAuthorityResponse) GetClusterId() string {
@@ -5148,7 +5236,7 @@ type Authority struct {
 
 func (x *Authority) Reset() {
 	*x = Authority{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5160,7 +5248,7 @@ func (x *Authority) String() string {
 func (*Authority) ProtoMessage() {}
 
 func (x *Authority) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5173,7 +5261,7 @@ func (x *Authority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Authority.ProtoReflect.Descriptor instead.
 func (*Authority) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{85}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Authority) GetFingerprint() string {
@@ -5533,7 +5621,11 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x11RenewLoginRequest\x12\x17\n" +
 	"\acsr_pem\x18\x01 \x01(\fR\x06csrPem\"=\n" +
 	"\x12RenewLoginResponse\x12'\n" +
-	"\x0fcertificate_pem\x18\x01 \x01(\fR\x0ecertificatePem\"_\n" +
+	"\x0fcertificate_pem\x18\x01 \x01(\fR\x0ecertificatePem\"\x16\n" +
+	"\x14OpenDashboardRequest\"_\n" +
+	"\x15OpenDashboardResponse\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x124\n" +
+	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"_\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x125\n" +
 	"\blifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\blifetime\"W\n" +
@@ -5561,7 +5653,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\tAuthority\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x124\n" +
 	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
-	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires2\x9c\x1d\n" +
+	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires2\xfc\x1d\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -5605,7 +5697,8 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\vWatchEvents\x12#.setpoint.api.v1.WatchEventsRequest\x1a$.setpoint.api.v1.WatchEventsResponse0\x01\x12F\n" +
 	"\x05Login\x12\x1d.setpoint.api.v1.LoginRequest\x1a\x1e.setpoint.api.v1.LoginResponse\x12U\n" +
 	"\n" +
-	"RenewLogin\x12\".setpoint.api.v1.RenewLoginRequest\x1a#.setpoint.api.v1.RenewLoginResponse\x12X\n" +
+	"RenewLogin\x12\".setpoint.api.v1.RenewLoginRequest\x1a#.setpoint.api.v1.RenewLoginResponse\x12^\n" +
+	"\rOpenDashboard\x12%.setpoint.api.v1.OpenDashboardRequest\x1a&.setpoint.api.v1.OpenDashboardResponse\x12X\n" +
 	"\vCreateToken\x12#.setpoint.api.v1.CreateTokenRequest\x1a$.setpoint.api.v1.CreateTokenResponse\x12Z\n" +
 	"\n" +
 	"ListTokens\x12\".setpoint.api.v1.ListTokensRequest\x1a#.setpoint.api.v1.ListTokensResponse\"\x03\x90\x02\x01\x12X\n" +
@@ -5626,7 +5719,7 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ErrorDetail)(nil),             // 0: setpoint.api.v1.ErrorDetail
 	(*Problem)(nil),                 // 1: setpoint.api.v1.Problem
@@ -5703,48 +5796,50 @@ var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*LoginResponse)(nil),           // 72: setpoint.api.v1.LoginResponse
 	(*RenewLoginRequest)(nil),       // 73: setpoint.api.v1.RenewLoginRequest
 	(*RenewLoginResponse)(nil),      // 74: setpoint.api.v1.RenewLoginResponse
-	(*CreateTokenRequest)(nil),      // 75: setpoint.api.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),     // 76: setpoint.api.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),       // 77: setpoint.api.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),      // 78: setpoint.api.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),      // 79: setpoint.api.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),     // 80: setpoint.api.v1.RevokeTokenResponse
-	(*GetAuthorityRequest)(nil),     // 81: setpoint.api.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 82: setpoint.api.v1.RotateAuthorityRequest
-	(*FinishAuthorityRequest)(nil),  // 83: setpoint.api.v1.FinishAuthorityRequest
-	(*GetAuthorityResponse)(nil),    // 84: setpoint.api.v1.GetAuthorityResponse
-	(*Authority)(nil),               // 85: setpoint.api.v1.Authority
-	nil,                             // 86: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                             // 87: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                             // 88: setpoint.api.v1.TaskExecBegin.EnvEntry
-	nil,                             // 89: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),   // 90: google.protobuf.Timestamp
-	(*Plugin)(nil),                  // 91: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),              // 92: setpoint.v1.JobSpec
-	(*Job)(nil),                     // 93: setpoint.api.v1.Job
-	(*durationpb.Duration)(nil),     // 94: google.protobuf.Duration
-	(*Task)(nil),                    // 95: setpoint.api.v1.Task
-	(*WhyNode)(nil),                 // 96: setpoint.api.v1.WhyNode
-	(*Node)(nil),                    // 97: setpoint.api.v1.Node
-	(*Stall)(nil),                   // 98: setpoint.api.v1.Stall
-	(*Event)(nil),                   // 99: setpoint.api.v1.Event
-	(*Token)(nil),                   // 100: setpoint.api.v1.Token
-	(*PlanResponse)(nil),            // 101: setpoint.api.v1.PlanResponse
-	(*TaskHistoryResponse)(nil),     // 102: setpoint.api.v1.TaskHistoryResponse
+	(*OpenDashboardRequest)(nil),    // 75: setpoint.api.v1.OpenDashboardRequest
+	(*OpenDashboardResponse)(nil),   // 76: setpoint.api.v1.OpenDashboardResponse
+	(*CreateTokenRequest)(nil),      // 77: setpoint.api.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),     // 78: setpoint.api.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),       // 79: setpoint.api.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),      // 80: setpoint.api.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),      // 81: setpoint.api.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),     // 82: setpoint.api.v1.RevokeTokenResponse
+	(*GetAuthorityRequest)(nil),     // 83: setpoint.api.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 84: setpoint.api.v1.RotateAuthorityRequest
+	(*FinishAuthorityRequest)(nil),  // 85: setpoint.api.v1.FinishAuthorityRequest
+	(*GetAuthorityResponse)(nil),    // 86: setpoint.api.v1.GetAuthorityResponse
+	(*Authority)(nil),               // 87: setpoint.api.v1.Authority
+	nil,                             // 88: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                             // 89: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                             // 90: setpoint.api.v1.TaskExecBegin.EnvEntry
+	nil,                             // 91: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),   // 92: google.protobuf.Timestamp
+	(*Plugin)(nil),                  // 93: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),              // 94: setpoint.v1.JobSpec
+	(*Job)(nil),                     // 95: setpoint.api.v1.Job
+	(*durationpb.Duration)(nil),     // 96: google.protobuf.Duration
+	(*Task)(nil),                    // 97: setpoint.api.v1.Task
+	(*WhyNode)(nil),                 // 98: setpoint.api.v1.WhyNode
+	(*Node)(nil),                    // 99: setpoint.api.v1.Node
+	(*Stall)(nil),                   // 100: setpoint.api.v1.Stall
+	(*Event)(nil),                   // 101: setpoint.api.v1.Event
+	(*Token)(nil),                   // 102: setpoint.api.v1.Token
+	(*PlanResponse)(nil),            // 103: setpoint.api.v1.PlanResponse
+	(*TaskHistoryResponse)(nil),     // 104: setpoint.api.v1.TaskHistoryResponse
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	1,   // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	90,  // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	86,  // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	87,  // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	91,  // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	92,  // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	93,  // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	93,  // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	93,  // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	94,  // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	92,  // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	88,  // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	89,  // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	93,  // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	94,  // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	95,  // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	95,  // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	95,  // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	96,  // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
 	20,  // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
-	94,  // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
+	96,  // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
 	4,   // 12: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
 	10,  // 13: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
 	11,  // 14: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
@@ -5756,141 +5851,144 @@ var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	44,  // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
 	45,  // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
 	15,  // 22: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
-	95,  // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	95,  // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	95,  // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	96,  // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	90,  // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	97,  // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	97,  // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	97,  // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	98,  // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	92,  // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
 	31,  // 28: setpoint.api.v1.TaskExecRequest.begin:type_name -> setpoint.api.v1.TaskExecBegin
 	32,  // 29: setpoint.api.v1.TaskExecRequest.resize:type_name -> setpoint.api.v1.WindowSize
-	88,  // 30: setpoint.api.v1.TaskExecBegin.env:type_name -> setpoint.api.v1.TaskExecBegin.EnvEntry
+	90,  // 30: setpoint.api.v1.TaskExecBegin.env:type_name -> setpoint.api.v1.TaskExecBegin.EnvEntry
 	32,  // 31: setpoint.api.v1.TaskExecBegin.tty:type_name -> setpoint.api.v1.WindowSize
 	34,  // 32: setpoint.api.v1.TaskExecResponse.started:type_name -> setpoint.api.v1.TaskExecStarted
 	35,  // 33: setpoint.api.v1.TaskExecResponse.end:type_name -> setpoint.api.v1.TaskExecEnd
-	94,  // 34: setpoint.api.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
-	95,  // 35: setpoint.api.v1.StopTaskResponse.task:type_name -> setpoint.api.v1.Task
-	97,  // 36: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	97,  // 37: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	94,  // 38: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	96,  // 34: setpoint.api.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
+	97,  // 35: setpoint.api.v1.StopTaskResponse.task:type_name -> setpoint.api.v1.Task
+	99,  // 36: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	99,  // 37: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	96,  // 38: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
 	41,  // 39: setpoint.api.v1.SetAvailabilityResponse.nodes:type_name -> setpoint.api.v1.NodeResponse
-	89,  // 40: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	91,  // 41: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	91,  // 42: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	94,  // 43: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	91,  // 40: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	93,  // 41: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	93,  // 42: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	96,  // 43: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
 	54,  // 44: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	90,  // 45: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	90,  // 46: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	94,  // 47: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	94,  // 48: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	94,  // 49: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	94,  // 50: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	92,  // 45: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	92,  // 46: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	96,  // 47: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	96,  // 48: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	96,  // 49: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	96,  // 50: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
 	57,  // 51: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	90,  // 52: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	92,  // 52: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
 	60,  // 53: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
 	60,  // 54: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
 	63,  // 55: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
 	63,  // 56: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
 	64,  // 57: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	98,  // 58: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	99,  // 59: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	94,  // 60: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	100, // 61: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	100, // 62: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
-	85,  // 63: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
-	85,  // 64: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
-	90,  // 65: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
-	90,  // 66: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
-	2,   // 67: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
-	4,   // 68: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
-	6,   // 69: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
-	8,   // 70: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
-	10,  // 71: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
-	11,  // 72: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
-	12,  // 73: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
-	13,  // 74: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
-	14,  // 75: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
-	15,  // 76: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
-	16,  // 77: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
-	18,  // 78: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
-	19,  // 79: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
-	21,  // 80: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
-	23,  // 81: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
-	25,  // 82: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	27,  // 83: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
-	28,  // 84: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	30,  // 85: setpoint.api.v1.ApiService.TaskExec:input_type -> setpoint.api.v1.TaskExecRequest
-	36,  // 86: setpoint.api.v1.ApiService.StopTask:input_type -> setpoint.api.v1.StopTaskRequest
-	38,  // 87: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	40,  // 88: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	42,  // 89: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	44,  // 90: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	45,  // 91: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	46,  // 92: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	48,  // 93: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	50,  // 94: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	52,  // 95: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
-	55,  // 96: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
-	58,  // 97: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
-	61,  // 98: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
-	65,  // 99: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	67,  // 100: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	69,  // 101: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	71,  // 102: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
-	73,  // 103: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
-	75,  // 104: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	77,  // 105: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	79,  // 106: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	81,  // 107: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
-	82,  // 108: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
-	83,  // 109: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
-	3,   // 110: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,   // 111: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,   // 112: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,   // 113: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,   // 114: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 115: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 116: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 117: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 118: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 119: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
-	17,  // 120: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,   // 121: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	101, // 122: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
-	22,  // 123: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	24,  // 124: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	26,  // 125: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	102, // 126: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
-	29,  // 127: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	33,  // 128: setpoint.api.v1.ApiService.TaskExec:output_type -> setpoint.api.v1.TaskExecResponse
-	37,  // 129: setpoint.api.v1.ApiService.StopTask:output_type -> setpoint.api.v1.StopTaskResponse
-	39,  // 130: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	41,  // 131: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	43,  // 132: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
-	41,  // 133: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	41,  // 134: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	47,  // 135: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	49,  // 136: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	51,  // 137: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	53,  // 138: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	56,  // 139: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	59,  // 140: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	62,  // 141: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	66,  // 142: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	68,  // 143: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	70,  // 144: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	72,  // 145: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
-	74,  // 146: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
-	76,  // 147: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	78,  // 148: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	80,  // 149: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	84,  // 150: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	84,  // 151: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	84,  // 152: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	110, // [110:153] is the sub-list for method output_type
-	67,  // [67:110] is the sub-list for method input_type
-	67,  // [67:67] is the sub-list for extension type_name
-	67,  // [67:67] is the sub-list for extension extendee
-	0,   // [0:67] is the sub-list for field type_name
+	100, // 58: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	101, // 59: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	92,  // 60: setpoint.api.v1.OpenDashboardResponse.expires:type_name -> google.protobuf.Timestamp
+	96,  // 61: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	102, // 62: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	102, // 63: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	87,  // 64: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
+	87,  // 65: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
+	92,  // 66: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
+	92,  // 67: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
+	2,   // 68: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
+	4,   // 69: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
+	6,   // 70: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
+	8,   // 71: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
+	10,  // 72: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
+	11,  // 73: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
+	12,  // 74: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
+	13,  // 75: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
+	14,  // 76: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
+	15,  // 77: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
+	16,  // 78: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
+	18,  // 79: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
+	19,  // 80: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
+	21,  // 81: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
+	23,  // 82: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
+	25,  // 83: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
+	27,  // 84: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
+	28,  // 85: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	30,  // 86: setpoint.api.v1.ApiService.TaskExec:input_type -> setpoint.api.v1.TaskExecRequest
+	36,  // 87: setpoint.api.v1.ApiService.StopTask:input_type -> setpoint.api.v1.StopTaskRequest
+	38,  // 88: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	40,  // 89: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	42,  // 90: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	44,  // 91: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	45,  // 92: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	46,  // 93: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	48,  // 94: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	50,  // 95: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	52,  // 96: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	55,  // 97: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	58,  // 98: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	61,  // 99: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	65,  // 100: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	67,  // 101: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	69,  // 102: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	71,  // 103: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
+	73,  // 104: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
+	75,  // 105: setpoint.api.v1.ApiService.OpenDashboard:input_type -> setpoint.api.v1.OpenDashboardRequest
+	77,  // 106: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	79,  // 107: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	81,  // 108: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	83,  // 109: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
+	84,  // 110: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
+	85,  // 111: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
+	3,   // 112: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,   // 113: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,   // 114: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,   // 115: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,   // 116: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 117: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 118: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 119: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 120: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 121: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
+	17,  // 122: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,   // 123: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	103, // 124: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	22,  // 125: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	24,  // 126: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	26,  // 127: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	104, // 128: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
+	29,  // 129: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	33,  // 130: setpoint.api.v1.ApiService.TaskExec:output_type -> setpoint.api.v1.TaskExecResponse
+	37,  // 131: setpoint.api.v1.ApiService.StopTask:output_type -> setpoint.api.v1.StopTaskResponse
+	39,  // 132: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	41,  // 133: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	43,  // 134: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
+	41,  // 135: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	41,  // 136: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	47,  // 137: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	49,  // 138: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	51,  // 139: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	53,  // 140: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	56,  // 141: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	59,  // 142: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	62,  // 143: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	66,  // 144: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	68,  // 145: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	70,  // 146: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	72,  // 147: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
+	74,  // 148: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
+	76,  // 149: setpoint.api.v1.ApiService.OpenDashboard:output_type -> setpoint.api.v1.OpenDashboardResponse
+	78,  // 150: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	80,  // 151: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	82,  // 152: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	86,  // 153: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	86,  // 154: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	86,  // 155: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	112, // [112:156] is the sub-list for method output_type
+	68,  // [68:112] is the sub-list for method input_type
+	68,  // [68:68] is the sub-list for extension type_name
+	68,  // [68:68] is the sub-list for extension extendee
+	0,   // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_api_proto_init() }
@@ -5933,7 +6031,7 @@ func file_setpoint_api_v1_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   90,
+			NumMessages:   92,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

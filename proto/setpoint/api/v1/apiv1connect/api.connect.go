@@ -114,6 +114,9 @@ const (
 	ApiServiceLoginProcedure = "/setpoint.api.v1.ApiService/Login"
 	// ApiServiceRenewLoginProcedure is the fully-qualified name of the ApiService's RenewLogin RPC.
 	ApiServiceRenewLoginProcedure = "/setpoint.api.v1.ApiService/RenewLogin"
+	// ApiServiceOpenDashboardProcedure is the fully-qualified name of the ApiService's OpenDashboard
+	// RPC.
+	ApiServiceOpenDashboardProcedure = "/setpoint.api.v1.ApiService/OpenDashboard"
 	// ApiServiceCreateTokenProcedure is the fully-qualified name of the ApiService's CreateToken RPC.
 	ApiServiceCreateTokenProcedure = "/setpoint.api.v1.ApiService/CreateToken"
 	// ApiServiceListTokensProcedure is the fully-qualified name of the ApiService's ListTokens RPC.
@@ -206,6 +209,8 @@ type ApiServiceClient interface {
 	Login(context.Context, *connect.Request[v1.LoginRequest]) (*connect.Response[v1.LoginResponse], error)
 	// Gives the caller a new certificate that says the same. Role: reader.
 	RenewLogin(context.Context, *connect.Request[v1.RenewLoginRequest]) (*connect.Response[v1.RenewLoginResponse], error)
+	// Makes a link with which the caller logs in to the dashboard as who he is, once and soon. Role: reader.
+	OpenDashboard(context.Context, *connect.Request[v1.OpenDashboardRequest]) (*connect.Response[v1.OpenDashboardResponse], error)
 	// Makes a token: machines join with one, people log in. Role: admin.
 	CreateToken(context.Context, *connect.Request[v1.CreateTokenRequest]) (*connect.Response[v1.CreateTokenResponse], error)
 	// Role: admin.
@@ -466,6 +471,12 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(apiServiceMethods.ByName("RenewLogin")),
 			connect.WithClientOptions(opts...),
 		),
+		openDashboard: connect.NewClient[v1.OpenDashboardRequest, v1.OpenDashboardResponse](
+			httpClient,
+			baseURL+ApiServiceOpenDashboardProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("OpenDashboard")),
+			connect.WithClientOptions(opts...),
+		),
 		createToken: connect.NewClient[v1.CreateTokenRequest, v1.CreateTokenResponse](
 			httpClient,
 			baseURL+ApiServiceCreateTokenProcedure,
@@ -546,6 +557,7 @@ type apiServiceClient struct {
 	watchEvents      *connect.Client[v1.WatchEventsRequest, v1.WatchEventsResponse]
 	login            *connect.Client[v1.LoginRequest, v1.LoginResponse]
 	renewLogin       *connect.Client[v1.RenewLoginRequest, v1.RenewLoginResponse]
+	openDashboard    *connect.Client[v1.OpenDashboardRequest, v1.OpenDashboardResponse]
 	createToken      *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
 	listTokens       *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
 	revokeToken      *connect.Client[v1.RevokeTokenRequest, v1.RevokeTokenResponse]
@@ -739,6 +751,11 @@ func (c *apiServiceClient) RenewLogin(ctx context.Context, req *connect.Request[
 	return c.renewLogin.CallUnary(ctx, req)
 }
 
+// OpenDashboard calls setpoint.api.v1.ApiService.OpenDashboard.
+func (c *apiServiceClient) OpenDashboard(ctx context.Context, req *connect.Request[v1.OpenDashboardRequest]) (*connect.Response[v1.OpenDashboardResponse], error) {
+	return c.openDashboard.CallUnary(ctx, req)
+}
+
 // CreateToken calls setpoint.api.v1.ApiService.CreateToken.
 func (c *apiServiceClient) CreateToken(ctx context.Context, req *connect.Request[v1.CreateTokenRequest]) (*connect.Response[v1.CreateTokenResponse], error) {
 	return c.createToken.CallUnary(ctx, req)
@@ -845,6 +862,8 @@ type ApiServiceHandler interface {
 	Login(context.Context, *connect.Request[v1.LoginRequest]) (*connect.Response[v1.LoginResponse], error)
 	// Gives the caller a new certificate that says the same. Role: reader.
 	RenewLogin(context.Context, *connect.Request[v1.RenewLoginRequest]) (*connect.Response[v1.RenewLoginResponse], error)
+	// Makes a link with which the caller logs in to the dashboard as who he is, once and soon. Role: reader.
+	OpenDashboard(context.Context, *connect.Request[v1.OpenDashboardRequest]) (*connect.Response[v1.OpenDashboardResponse], error)
 	// Makes a token: machines join with one, people log in. Role: admin.
 	CreateToken(context.Context, *connect.Request[v1.CreateTokenRequest]) (*connect.Response[v1.CreateTokenResponse], error)
 	// Role: admin.
@@ -1101,6 +1120,12 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(apiServiceMethods.ByName("RenewLogin")),
 		connect.WithHandlerOptions(opts...),
 	)
+	apiServiceOpenDashboardHandler := connect.NewUnaryHandler(
+		ApiServiceOpenDashboardProcedure,
+		svc.OpenDashboard,
+		connect.WithSchema(apiServiceMethods.ByName("OpenDashboard")),
+		connect.WithHandlerOptions(opts...),
+	)
 	apiServiceCreateTokenHandler := connect.NewUnaryHandler(
 		ApiServiceCreateTokenProcedure,
 		svc.CreateToken,
@@ -1215,6 +1240,8 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceLoginHandler.ServeHTTP(w, r)
 		case ApiServiceRenewLoginProcedure:
 			apiServiceRenewLoginHandler.ServeHTTP(w, r)
+		case ApiServiceOpenDashboardProcedure:
+			apiServiceOpenDashboardHandler.ServeHTTP(w, r)
 		case ApiServiceCreateTokenProcedure:
 			apiServiceCreateTokenHandler.ServeHTTP(w, r)
 		case ApiServiceListTokensProcedure:
@@ -1382,6 +1409,10 @@ func (UnimplementedApiServiceHandler) Login(context.Context, *connect.Request[v1
 
 func (UnimplementedApiServiceHandler) RenewLogin(context.Context, *connect.Request[v1.RenewLoginRequest]) (*connect.Response[v1.RenewLoginResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.RenewLogin is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) OpenDashboard(context.Context, *connect.Request[v1.OpenDashboardRequest]) (*connect.Response[v1.OpenDashboardResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.OpenDashboard is not implemented"))
 }
 
 func (UnimplementedApiServiceHandler) CreateToken(context.Context, *connect.Request[v1.CreateTokenRequest]) (*connect.Response[v1.CreateTokenResponse], error) {
