@@ -26,6 +26,16 @@ func ServerTLS(holder *Holder) *tls.Config {
 	}
 }
 
+// PageTLS returns the configuration of a listener for browsers. It shows the pair of the newest authority, and asks for no certificate: a browser would ask its user
+// which, and has none.
+func PageTLS(holder *Holder) *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS13,
+		NextProtos:     protocols,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return holder.certificate() },
+	}
+}
+
 // serverConfig is what a server says with one pair to those who trust its authority.
 func serverConfig(pair *Pair, trusted *x509.CertPool) *tls.Config {
 	return &tls.Config{
