@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,11 +33,12 @@ const (
 func (a *app) devCommand() *cobra.Command {
 	var files []string
 	var nodes int
-	var listen, level, engine string
+	var listen, pages, level, engine string
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Run a whole cluster on this machine: a server and some agents", Args: takes(0, 0),
 		Long: `Runs a whole cluster on this machine: this process is the server, and each node's agent is a process of its own. One line is printed when all of it is
-ready, and one for each plugin that does not serve by then; the log is in the data directory, and so are address and credentials for other commands.
+ready, one with a link to the dashboard, and one for each plugin that does not serve by then; the log is in the data directory, and so are address and credentials
+for other commands. The link logs in once, within two minutes; ` + "`setpoint dashboard`" + ` makes another.
 
 Agents and tasks outlive a server that is killed, and another ` + "`setpoint dev`" + ` on the same data directory takes them up again; agents that do not run are
 started. SIGTERM, or Ctrl-C, ends the agents and their tasks too.
@@ -52,8 +55,10 @@ The nodes are called n1, n2 and so on, have 4 cores and 8 GiB to give each, and 
 					return refuse(err.Error()+".", "bad --docker-host")
 				}
 			}
-			if err := checkListen(listen); err != nil {
-				return err
+			for _, address := range []string{listen, strings.TrimPrefix(pages, noDashboard)} {
+				if err := checkListen(address); err != nil {
+					return err
+				}
 			}
 			dir, err := a.serverDir(false)
 			if err != nil {
@@ -68,6 +73,7 @@ The nodes are called n1, n2 and so on, have 4 cores and 8 GiB to give each, and 
 					return nil, err
 				}
 				cfg.Override(dir, listen)
+				cfg.Dashboard.Listen = devDashboard(pages, cfg)
 				if level != "" {
 					cfg.Log.Level = level
 				}
@@ -82,10 +88,35 @@ The nodes are called n1, n2 and so on, have 4 cores and 8 GiB to give each, and 
 	}
 	cmd.Flags().IntVar(&nodes, "nodes", 3, "how `many` nodes there are")
 	cmd.Flags().StringVar(&listen, "listen", "", "where to listen, `HOST:PORT` (default: what the configuration says, or 127.0.0.1:7480)")
+	cmd.Flags().StringVar(&pages, "dashboard", "", "where the dashboard listens, `HOST:PORT`, or off (default: what the configuration says, or the port after that of --listen)")
 	cmd.Flags().StringVar(&level, "log-level", "", "trace, debug, info, warn or error, for the log in the data directory")
 	cmd.Flags().StringVar(&engine, "docker-host", "", "the `address` of a Docker engine, such as "+config.DockerHost+", for the driver docker (default: none)")
 	cmd.Flags().StringArrayVar(&files, "config", nil, "a configuration `file` or a directory of them; may be repeated")
 	return cmd
+}
+
+// noDashboard is where the dashboard listens if it is not to.
+const noDashboard = "off"
+
+// devDashboard returns where the dashboard of a dev cluster listens, "" if it is not to: where it was said, or at the port after the API's.
+func devDashboard(said string, cfg *config.Config) string {
+	switch {
+	case said == noDashboard:
+		return ""
+	case said != "":
+		return said
+	case cfg.Dashboard.Listen != "":
+		return cfg.Dashboard.Listen
+	}
+	host, text, err := net.SplitHostPort(cfg.Listen.API)
+	port, badPort := strconv.Atoi(text)
+	if err != nil || badPort != nil {
+		return ""
+	}
+	if port != 0 {
+		port++
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // dev runs a server and its agents until the context ends; then it stops the server, and after it agents and tasks, so that no server replaces what ends.
@@ -118,6 +149,10 @@ func (a *app) dev(ctx context.Context, cfg *config.Config, read func() (*config.
 	err = d.start(serving, s, cfg)
 	if err == nil {
 		fmt.Fprintf(a.out, "ready: %s, %s, data in %s\n", s.Address(), d.count(s), cfg.DataDir)
+		link, failed := s.DashboardLink()
+		if failed == nil && link != "" {
+			fmt.Fprintf(a.out, "dashboard: %s\n", link)
+		}
 		away := s.Away()
 		for _, name := range slices.Sorted(maps.Keys(away)) {
 			fmt.Fprintf(a.out, "plugin %s does not serve: %s\n", name, away[name])

@@ -18,6 +18,7 @@ func Changes(before, after *Config) []string {
 	differs("log.json", before.Log.JSON, after.Log.JSON)
 	differs("listen", before.Listen, after.Listen)
 	differs("tls", before.TLS, after.TLS)
+	differs("dashboard", before.Dashboard, after.Dashboard)
 	differs("store", before.Store, after.Store)
 	differs("heartbeat", before.Heartbeat, after.Heartbeat)
 	differs("replace", before.Replace, after.Replace)

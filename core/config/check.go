@@ -29,6 +29,7 @@ func (r *reader) check() {
 			r.name(at, name, cluster.ValidateNodeName)
 		}
 	}
+	r.checkDashboard(c.Dashboard)
 	r.checkStore(c.Store)
 	r.checkHeartbeat(c.Heartbeat)
 	if c.Replace.NodesPer < 0 {
@@ -111,6 +112,21 @@ func reachable(listen string) string {
 		return listen
 	}
 	return net.JoinHostPort(hostname(), port)
+}
+
+func (r *reader) checkDashboard(d Dashboard) {
+	if d.Listen != "" {
+		r.address("dashboard.listen", d.Listen, 0)
+	}
+	if d.Advertise != "" {
+		r.address("dashboard.advertise", d.Advertise, 1)
+	}
+	switch {
+	case d.Certificate != "" && d.Key == "":
+		r.wrong("dashboard.certificate", "Certificate without a key", "The attribute \"key\" names the file that has it.")
+	case d.Certificate == "" && d.Key != "":
+		r.wrong("dashboard.key", "Key without a certificate", "The attribute \"certificate\" names the file that has it.")
+	}
 }
 
 func (r *reader) checkStore(s Store) {

@@ -21,6 +21,7 @@ type Config struct {
 	Log       Log
 	Listen    Listen
 	TLS       TLS
+	Dashboard Dashboard
 	Store     Store
 	Heartbeat Heartbeat
 	Replace   Replace
@@ -43,12 +44,20 @@ type Log struct {
 
 // Listen says where the daemon listens.
 type Listen struct {
-	API string // HOST:PORT of the API, the metrics and the dashboard; default 127.0.0.1:7480. Port 0 is any free one
+	API string // HOST:PORT of the API and the metrics; default 127.0.0.1:7480. Port 0 is any free one
 }
 
 // TLS says what is to be in the server's certificate, which its own authority issues.
 type TLS struct {
 	Names []string // host names and addresses by which the server is reached, besides those of Listen and Advertise
+}
+
+// Dashboard says where the dashboard is served.
+type Dashboard struct {
+	Listen      string // HOST:PORT; port 0 is any free one. "": there is no dashboard
+	Advertise   string // HOST:PORT in the links that let people in; default: where it listens, or the host that the server advertises if it listens everywhere
+	Certificate string // file with the certificate that browsers are shown, and those that lead to one they trust; "": the server's own
+	Key         string // file with its key
 }
 
 // The kinds of store.

@@ -38,7 +38,13 @@ func (r *reader) fields() hcltext.Fields {
 			}),
 			"listen": r.section(attributes{"api": hcltext.Set(hcltext.String, &c.Listen.API)}),
 			"tls":    r.section(attributes{"names": hcltext.Set(hcltext.Strings, &c.TLS.Names)}),
-			"store":  {Label: "kind", Read: r.store},
+			"dashboard": r.section(attributes{
+				"listen":      hcltext.Set(hcltext.String, &c.Dashboard.Listen),
+				"advertise":   hcltext.Set(hcltext.String, &c.Dashboard.Advertise),
+				"certificate": hcltext.Set(path, &c.Dashboard.Certificate),
+				"key":         hcltext.Set(path, &c.Dashboard.Key),
+			}),
+			"store": {Label: "kind", Read: r.store},
 			"heartbeat": r.section(attributes{
 				"interval":     hcltext.Set(hcltext.Duration, &c.Heartbeat.Interval),
 				"silent_after": hcltext.Set(hcltext.Duration, &c.Heartbeat.Silent),

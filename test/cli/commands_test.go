@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,7 +35,11 @@ func cmdDev(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: dev NODES [ARG…]")
 	}
 	w := worldOf(ts)
-	c, err := w.launch("dev", environ(ts), append([]string{"dev", "--nodes", args[0], "--data-dir", w.dir, "--listen", "127.0.0.1:0"}, args[1:]...)...)
+	given := []string{"dev", "--nodes", args[0], "--data-dir", w.dir, "--listen", "127.0.0.1:0"}
+	if !slices.Contains(args, "--dashboard") {
+		given = append(given, "--dashboard", "off")
+	}
+	c, err := w.launch("dev", environ(ts), append(given, args[1:]...)...)
 	ts.Check(err)
 	if err := ts.Exec("setpoint", "status", "--wait", "30s"); err != nil {
 		out, _ := os.ReadFile(c.out)
@@ -45,8 +50,8 @@ func cmdDev(ts *testscript.TestScript, _ bool, args []string) {
 		out, err := os.ReadFile(c.out)
 		ts.Check(err)
 		if strings.Contains(string(out), "\n") {
-			if !strings.HasPrefix(string(out), "ready: https://") || strings.Count(string(out), "\n") != 1 {
-				ts.Fatalf("dev printed %q, want one line", out)
+			if want := 1 + strings.Count(string(out), "\ndashboard: "); !strings.HasPrefix(string(out), "ready: https://") || strings.Count(string(out), "\n") != want {
+				ts.Fatalf("dev printed %q, want one line, and one for the dashboard", out)
 			}
 			return
 		}

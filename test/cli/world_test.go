@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 type world struct {
 	dir   string // the server's data directory
 	procs []*child
+
+	client *http.Client // that loads pages; nil: none has yet
 }
 
 type worldKey struct{}

@@ -13,6 +13,13 @@ listen {
 tls {
   names = ["a.example.com", "::1"]
 }
+dashboard {
+  listen      = "127.0.0.2:81"
+  advertise   = "pages.example:81"
+  certificate = "page.pem"
+  key         = "page-key.pem"
+}
+
 store "bbolt" {
   file           = "/other/state.db"
   max_size       = "1GiB"

@@ -37,6 +37,9 @@ type certificates struct {
 	authorities atomic.Pointer[pki.Authorities]
 }
 
+// administrator is who acts with the credential in the server's data directory.
+func administrator() pki.Identity { return pki.Identity{Role: pki.RoleAdmin, Name: "admin"} }
+
 func newCertificates(dir datadir.Dir, cfg *config.Config, state *engine.State) (*certificates, error) {
 	if _, err := os.Stat(dir.Authority()); errors.Is(err, fs.ErrNotExist) && state.Revision > 0 {
 		return nil, &pki.FileError{
@@ -105,7 +108,7 @@ func (c *certificates) retire() error {
 // hostsOf returns the names and addresses at which the server is reached.
 func hostsOf(cfg *config.Config) []string {
 	hosts := []string{"127.0.0.1", "::1", "localhost"}
-	for _, address := range []string{cfg.Listen.API, cfg.Advertise} {
+	for _, address := range []string{cfg.Listen.API, cfg.Advertise, cfg.Dashboard.Listen, cfg.Dashboard.Advertise} {
 		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
 			hosts = append(hosts, host)
 		}
@@ -140,8 +143,7 @@ func (c *certificates) issue() error {
 	if !slices.EqualFunc(pairs, c.holder.Pairs(), func(a, b *pki.Pair) bool { return a.Certificate().Equal(b.Certificate()) }) {
 		c.holder.Set(pairs...)
 	}
-	admin := pki.Identity{Role: pki.RoleAdmin, Name: "admin"}
-	if _, err := c.Authorities().Current.LoadOrIssue(c.dir.AdminPair(), time.Now(), admin); err != nil {
+	if _, err := c.Authorities().Current.LoadOrIssue(c.dir.AdminPair(), time.Now(), administrator()); err != nil {
 		return fmt.Errorf("issue the administrator's certificate: %w", err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/datadir"
 	"github.com/setpointd/setpoint/core/api"
 	"github.com/setpointd/setpoint/core/config"
+	"github.com/setpointd/setpoint/core/dashboard"
 	"github.com/setpointd/setpoint/core/dispatch"
 	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/core/metrics"
@@ -48,6 +49,7 @@ type Server struct {
 
 	launcher   *runner.Launcher
 	listener   net.Listener
+	pages      net.Listener // nil: there is no dashboard
 	clock      clock
 	engine     *engine.Engine
 	commits    *committer
@@ -56,6 +58,7 @@ type Server struct {
 	events     *api.Events
 	inputs     *recordFile // nil: inputs are not recorded
 	api        *api.API
+	dashboard  *dashboard.Dashboard // nil: there is none
 	metrics    *metrics.Metrics
 
 	serving  atomic.Bool // Run was called, and commands find the server
@@ -93,6 +96,11 @@ func Open(ctx context.Context, opts Options) (_ *Server, err error) {
 	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", opts.Config.Listen.API); err != nil {
 		return nil, fmt.Errorf("listen for the API: %w", err)
 	}
+	if at := opts.Config.Dashboard.Listen; at != "" {
+		if s.pages, err = (&net.ListenConfig{}).Listen(ctx, "tcp", at); err != nil {
+			return nil, fmt.Errorf("listen for the dashboard: %w", err)
+		}
+	}
 	return s, s.assemble(state)
 }
 
@@ -121,9 +129,12 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	if err != nil {
 		return err
 	}
+	if err = s.newDashboard(); err != nil {
+		return err
+	}
 	s.api, err = api.New(api.Options{
 		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs, Events: s.events, Log: log.Named("api"),
-		Authorities: authorities{s.certs, s.dispatcher}, Exec: s.exec,
+		Authorities: authorities{s.certs, s.dispatcher}, Exec: s.exec, Dashboard: s.invites(),
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	s.metrics = s.newMetrics()
@@ -222,7 +233,7 @@ func (s *Server) Run(ctx context.Context) error {
 	decided := make(chan error, 1)
 	go func() {
 		decided <- s.engine.Run(decide, s.clock, s.commits, engine.Ports{
-			Committed: []func(engine.Turn){s.dispatcher.Committed, s.events.Committed, s.metrics.Committed}, Plugins: s.host.Update, Timed: s.metrics.Timed,
+			Committed: s.committed(), Plugins: s.host.Update, Timed: s.metrics.Timed,
 		})
 	}()
 	path, agents := s.dispatcher.Handler(s.api.HandlerOptions()...)
@@ -236,6 +247,9 @@ func (s *Server) Run(ctx context.Context) error {
 		},
 		"configuration": s.reconfigure,
 		"certificates":  func(ctx context.Context) error { s.certs.keep(ctx, log); return nil },
+	}
+	if s.dashboard != nil {
+		parts["dashboard"] = s.serveDashboard
 	}
 	for name, run := range parts {
 		g.Go(func() error {
@@ -275,8 +289,11 @@ func (s *Server) Close() error {
 	if s.launcher != nil {
 		errs = append(errs, s.launcher.Close())
 	}
-	if s.listener != nil {
-		if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	for _, l := range []net.Listener{s.listener, s.pages} {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}
