@@ -70,8 +70,10 @@ func (d *decisions) ahead(jobs []string) []reconcile.Result {
 					lower(&failed, i) // it panics again when it is that job's turn, where those who wait for it see it
 				}
 			}()
+			v := d.e.view()
 			for ; i < int64(len(jobs)); i = taken.Add(1) - 1 {
-				out[i] = reconcile.Job(d.e.view(), jobs[i], d.now, d.e.rev)
+				out[i] = reconcile.Job(v, jobs[i], d.now, d.e.rev)
+				v.next(len(out[i].Changes) > 0)
 			}
 		})
 	}

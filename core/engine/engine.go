@@ -165,23 +165,34 @@ func (e *Engine) load(now cluster.Time) {
 		}
 		return true
 	})
+	e.loadTasks()
+	e.published.Store(st)
+}
+
+// loadTasks notes what tasks take, and those that wait. The tasks of a job follow each other.
+func (e *Engine) loadTasks() {
 	var t cluster.Task
-	for x := range st.allTasks() {
-		x.into(&t)
-		if i, ok := e.index[t.Placement.Node]; ok && reserves(&t) {
-			e.ledger.take(i, &t)
+	job, taken := "", 0
+	for x := range e.work.allTasks() {
+		if x.into(&t); t.Job != job {
+			e.ledger.tally(job, taken)
+			job, taken = t.Job, 0
+			if e.work.Job(job) == nil {
+				e.dirtyJobs[job] = true // removed; the others are dirty already
+			}
 		}
 		if reserves(&t) {
+			if i, ok := e.index[t.Placement.Node]; ok {
+				e.ledger.takeUncounted(i, &t)
+				taken++
+			}
 			e.takeAddresses(&t)
 		}
 		if e.waits(&t) {
 			e.joinGroup(x.unpack()) // which keeps it
 		}
-		if e.work.Job(t.Job) == nil {
-			e.dirtyJobs[t.Job] = true // removed; the others are dirty already
-		}
 	}
-	e.published.Store(st)
+	e.ledger.tally(job, taken)
 }
 
 // View returns the newest committed state.

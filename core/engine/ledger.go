@@ -68,12 +68,17 @@ func (l *ledger) tally(job string, by int) {
 }
 
 func (l *ledger) take(i uint32, t *cluster.Task) {
+	l.takeUncounted(i, t)
+	l.tally(t.Job, 1)
+}
+
+// takeUncounted leaves it to the caller to tally the task.
+func (l *ledger) takeUncounted(i uint32, t *cluster.Task) {
 	n := l.nodes[i]
 	n.Free = n.Free.Sub(t.Reserve.Resources)
 	n.Tasks++
 	n.PerJob[t.Job]++
 	l.ranking.Changed(int(i))
-	l.tally(t.Job, 1)
 	for _, p := range t.Placement.Ports {
 		n.Ports[p.Number] = t.ID
 	}

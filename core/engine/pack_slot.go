@@ -112,13 +112,19 @@ func (s packedSlot) has(flag uint16) bool {
 
 // unpack returns the slot with an id.
 func (s packedSlot) unpack(id string) *cluster.Slot {
+	out := new(cluster.Slot)
+	s.into(id, out)
+	return out
+}
+
+func (s packedSlot) into(id string, out *cluster.Slot) {
 	u := unpacker{s: string(s[slotHead:])}
 	at := strings.IndexByte(id, '/')
 	if s.has(slotOdd) {
 		at = int(u.uint())
 	}
 	u.slot = id[at+1:]
-	out := &cluster.Slot{
+	*out = cluster.Slot{
 		Job: id[:at], Key: cluster.SlotKey(u.slot), Created: cluster.Revision(u.uint()), Version: u.uint(), SpecVersion: u.uint(), SpentFor: u.uint(),
 		Ends: s.has(slotEnds), Unwanted: s.has(slotUnwanted), EverUp: s.has(slotEverUp), Done: s.has(slotDone), Failed: s.has(slotFailed),
 		Fresh: s.has(slotFresh), Counted: s.has(slotCounted),
@@ -152,5 +158,4 @@ func (s packedSlot) unpack(id string) *cluster.Slot {
 	if s.has(slotKeeps) {
 		out.Leaves, out.Claim = cluster.NodeID(u.text()), cluster.NodeID(u.text())
 	}
-	return out
 }

@@ -39,13 +39,16 @@ func (s *State) record(r record) any {
 	return nil
 }
 
-// Restore adds a record to a state that is being loaded, which takes it over.
+// Restore adds a record to a state that is being loaded, which takes it over, or what a preparer made of one.
 func (s *State) Restore(v any) error {
 	if s.words == nil {
 		s.words = words{}
 	}
-	var p packer
 	switch v := v.(type) {
+	case *loadedTask:
+		s.loadTask(v)
+	case *loadedSlot:
+		s.slots.Load(v.id, v.packed)
 	case *cluster.Node:
 		s.words.node(v)
 		s.nodes.Set(v.ID, v)
@@ -55,17 +58,11 @@ func (s *State) Restore(v any) error {
 	case *cluster.Job:
 		s.jobs.Set(v.Name, v)
 	case *cluster.Slot:
-		s.slots.Load(v.ID(), packSlot(&p, v))
+		s.slots.Load(v.ID(), packSlot(new(packer), v))
 	case *cluster.Task:
-		id := cluster.TaskID(strings.Clone(string(v.ID))) // which may be part of something larger
-		var old *cluster.Task
-		if packed, again := s.tasks.Load(id, packTask(&p, v)); again {
-			old = task{id, packed}.unpack()
-		}
-		s.unsettled.change(old, v)
-		if v.Placed() {
-			s.onNode.own(v.Placement.Node).Load(id, struct{}{})
-		}
+		var t loadedTask
+		t.of(new(packer), v)
+		s.loadTask(&t)
 	case *cluster.Stall:
 		s.stalls.Set(v.Key(), v)
 	case *cluster.Removals: // for those who read the log
@@ -73,4 +70,65 @@ func (s *State) Restore(v any) error {
 		return fmt.Errorf("restore: a %T is no record", v)
 	}
 	return nil
+}
+
+// loadedTask is a task as a state keeps it, with what its indexes need.
+type loadedTask struct {
+	id      cluster.TaskID
+	packed  packedTask
+	node    cluster.NodeID // where it was placed
+	settled int            // see settledAt
+}
+
+func (l *loadedTask) of(p *packer, t *cluster.Task) {
+	*l = loadedTask{id: cluster.TaskID(strings.Clone(string(t.ID))), packed: packTask(p, t), settled: settledAt(t)} // the id may be part of something larger
+	if t.Placed() {
+		l.node = t.Placement.Node
+	}
+}
+
+type loadedSlot struct {
+	id     string
+	packed packedSlot
+}
+
+// NewPreparer returns a function, for one goroutine, that does the part of Restore which needs no state. It returns what Restore takes in the record's place, and
+// keeps nothing of a task or a slot.
+func NewPreparer() func(record any) any {
+	var p packer
+	var tasks []loadedTask // to be used, made many at once
+	var slots []loadedSlot
+	const many = 256
+	return func(record any) any {
+		switch v := record.(type) {
+		case *cluster.Slot:
+			if len(slots) == 0 {
+				slots = make([]loadedSlot, many)
+			}
+			out := &slots[0]
+			slots = slots[1:]
+			out.id, out.packed = v.ID(), packSlot(&p, v)
+			return out
+		case *cluster.Task:
+			if len(tasks) == 0 {
+				tasks = make([]loadedTask, many)
+			}
+			out := &tasks[0]
+			tasks = tasks[1:]
+			out.of(&p, v)
+			return out
+		default:
+			return record
+		}
+	}
+}
+
+func (s *State) loadTask(t *loadedTask) {
+	if packed, again := s.tasks.Load(t.id, t.packed); again {
+		s.unsettled.leave(t.id, settledAt(task{t.id, packed}.unpack()))
+	}
+	s.unsettled.enter(t.id, t.settled)
+	if t.node != "" {
+		s.onNode.own(t.node).Load(t.id, struct{}{})
+	}
 }

@@ -113,13 +113,19 @@ func (s *State) slot(id string) *cluster.Slot {
 
 // Slots returns the slots of a job, numbered ones in the order of their numbers, others by key.
 func (s *State) Slots(job string) []*cluster.Slot {
+	return s.slotsInto(job, func() *cluster.Slot { return new(cluster.Slot) })
+}
+
+func (s *State) slotsInto(job string, room func() *cluster.Slot) []*cluster.Slot {
 	var out []*cluster.Slot
 	prefix := job + "/"
 	s.slots.Ascend(prefix, func(id string, v packedSlot) bool {
 		if !strings.HasPrefix(id, prefix) {
 			return false
 		}
-		out = append(out, v.unpack(id))
+		x := room()
+		v.into(id, x)
+		out = append(out, x)
 		return true
 	})
 	slices.SortFunc(out, func(a, b *cluster.Slot) int { return compareKeys(a.Key, b.Key) })

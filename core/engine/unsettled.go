@@ -27,26 +27,39 @@ func (u *unsettled) fork() unsettled { return unsettled{ids: u.ids.Copy(), settl
 
 // change keeps up with a task that was before and is after; nil: it did not or does not exist.
 func (u *unsettled) change(before, after *cluster.Task) {
-	was, is := settledAt(before), settledAt(after)
-	if was >= 0 {
-		u.settled[was]--
-	}
-	if is >= 0 {
-		u.settled[is]++
-	}
 	switch {
-	case after != nil && is < 0:
-		u.ids.Set(after.ID, struct{}{})
-	case before != nil && was < 0:
-		u.ids.Delete(before.ID)
+	case before == nil:
+		u.enter(after.ID, settledAt(after))
+	case after == nil:
+		u.leave(before.ID, settledAt(before))
+	default:
+		if was, is := settledAt(before), settledAt(after); was != is {
+			u.leave(before.ID, was)
+			u.enter(after.ID, is)
+		}
 	}
 }
 
-// settledAt returns where among settledPhases the phase of a task is, or -1 if the task is not settled or there is none.
+// enter counts a task that is settled, or notes it if at is -1.
+func (u *unsettled) enter(id cluster.TaskID, at int) {
+	if at >= 0 {
+		u.settled[at]++
+	} else {
+		u.ids.Set(id, struct{}{})
+	}
+}
+
+func (u *unsettled) leave(id cluster.TaskID, at int) {
+	if at >= 0 {
+		u.settled[at]--
+	} else {
+		u.ids.Delete(id)
+	}
+}
+
+// settledAt returns where among settledPhases the phase of a task is, or -1 if the task is not settled.
 func settledAt(t *cluster.Task) int {
 	switch {
-	case t == nil:
-		return -1
 	case t.Dead():
 	case t.Desired.State.Wanted() && t.Observed.State == cluster.Running && t.Observed.Healthy:
 		return 0 // whether its node is down is looked up when it matters

@@ -19,22 +19,59 @@ type view struct {
 
 var _ reconcile.View = view{}
 
-// jobTasks are the tasks of the job that is decided about, in the order of their ids, once all of them were asked for: a decision that looks at all of a job's
-// slots asks for each of them again.
+// jobTasks are the slots and tasks of the job that is decided about, in the order of their ids, once all of them were asked for: a decision that looks at all of a
+// job's slots asks for each of them again.
 type jobTasks struct {
 	job   string
 	tasks []*cluster.Task // nil: only some were asked for
+
+	taskRoom pool[cluster.Task]
+	slotRoom pool[cluster.Slot]
 }
 
 func (e *Engine) view() view { return view{e.work, e, &jobTasks{}} }
 
+// next prepares the view for another decision. If kept is false nothing of what was read for the one before is needed any more: its memory is used again.
+func (v view) next(kept bool) {
+	v.read.tasks = nil
+	if kept {
+		v.read.taskRoom, v.read.slotRoom = pool[cluster.Task]{}, pool[cluster.Slot]{}
+	}
+	v.read.taskRoom.used, v.read.slotRoom.used = 0, 0
+}
+
+// pool is room for many records that are read together.
+type pool[T any] struct {
+	parts [][]T
+	used  int
+}
+
+const poolPart = 32 // records that are given room at once
+
+func (p *pool[T]) get() *T {
+	part, at := p.used/poolPart, p.used%poolPart
+	if part == len(p.parts) {
+		p.parts = append(p.parts, make([]T, poolPart))
+	}
+	p.used++
+	return &p.parts[part][at]
+}
+
 // TasksOf returns what State.TasksOf does.
 func (v view) TasksOf(job string) iter.Seq[*cluster.Task] {
 	if v.read.tasks == nil || v.read.job != job {
-		v.read.job, v.read.tasks = job, slices.AppendSeq(make([]*cluster.Task, 0, 16), v.State.TasksOf(job))
+		v.read.job, v.read.tasks = job, make([]*cluster.Task, 0, 16)
+		for x := range v.withPrefix(job + "/") {
+			t := v.read.taskRoom.get()
+			x.into(t)
+			v.read.tasks = append(v.read.tasks, t)
+		}
 	}
 	return slices.Values(v.read.tasks)
 }
+
+// Slots returns what State.Slots does.
+func (v view) Slots(job string) []*cluster.Slot { return v.slotsInto(job, v.read.slotRoom.get) }
 
 // SlotTasks returns what State.SlotTasks does.
 func (v view) SlotTasks(job string, key cluster.SlotKey) []*cluster.Task {
@@ -46,6 +83,9 @@ func (v view) SlotTasks(job string, key cluster.SlotKey) []*cluster.Task {
 	end := first
 	for end < len(v.read.tasks) && strings.HasPrefix(string(v.read.tasks[end].ID), prefix) {
 		end++
+	}
+	if end-first < 2 {
+		return v.read.tasks[first:end:end]
 	}
 	return oldestFirst(slices.Clone(v.read.tasks[first:end]))
 }

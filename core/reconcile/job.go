@@ -19,6 +19,8 @@ type decision struct {
 	rev   cluster.Revision
 	slots []*slot
 
+	scratch scratch
+
 	book   *Book  // nil: all slots are looked at
 	sums   totals // of slots that are not looked at
 	cur    *slot  // the one that is looked at; nil: what is decided concerns the job

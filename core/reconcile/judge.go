@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"slices"
-	"time"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -98,9 +97,10 @@ func (s *slot) canWait() bool {
 // pinned reports whether the slot is limited to one node.
 func (s *slot) pinned() bool { return len(s.Nodes) == 1 }
 
-func judgeTask(v View, t *cluster.Task, spec *cluster.JobSpec, now cluster.Time, wake func(time.Duration)) *task {
-	n := v.Node(t.Placement.Node)
-	out := &task{Task: t, node: n, dead: t.Dead()}
+func (d *decision) judgeTask(t *cluster.Task) *task {
+	n := d.Node(t.Placement.Node)
+	out := d.scratch.task()
+	*out = task{Task: t, node: n, dead: t.Dead()}
 	switch t.ConditionOn(n).State {
 	case cluster.Gone:
 		out.dead = true
@@ -108,10 +108,10 @@ func judgeTask(v View, t *cluster.Task, spec *cluster.JobSpec, now cluster.Time,
 		out.lost = !out.dead
 	case cluster.OK:
 	}
-	if out.lost && spec.OnLost != cluster.LostWait {
-		left := max(spec.LostAfter-now.Sub(n.Status.Since), n.Status.Replace.Sub(now))
+	if out.lost && d.spec.OnLost != cluster.LostWait {
+		left := max(d.spec.LostAfter-d.now.Sub(n.Status.Since), n.Status.Replace.Sub(d.now))
 		out.open = left <= 0
-		wake(left)
+		d.wakeIn(left)
 	}
 	out.up = !out.dead && t.Up(n)
 	return out
@@ -120,8 +120,10 @@ func judgeTask(v View, t *cluster.Task, spec *cluster.JobSpec, now cluster.Time,
 // judge reads a slot's tasks and finds the one that it keeps. Tasks of a removed job of the same name only stand in the way until they are seen to stop.
 func (d *decision) judge(s *slot) {
 	v := d.View
-	for _, x := range v.SlotTasks(s.Job, s.Key) {
-		t := judgeTask(v, x, d.spec, d.now, d.wakeIn)
+	all := v.SlotTasks(s.Job, s.Key)
+	s.tasks = d.scratch.tasks(len(all))
+	for _, x := range all {
+		t := d.judgeTask(x)
 		switch {
 		case x.CreatedRev < d.job.CreatedRev && (t.dead || t.lost || !t.Placed()):
 			continue // dropped with the rest of the removed job

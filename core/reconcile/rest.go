@@ -166,6 +166,7 @@ func (d *decision) nextQueued() (cluster.SlotKey, bool) {
 // keep says what is kept of the slots that were looked at until the next decision.
 func (d *decision) keep(u cluster.Update) {
 	d.whole, d.numbered, d.rebalancing = d.book == nil, d.spec.Numbered(), d.job.Rebalancing()
+	d.looked = slices.Grow(d.looked, len(d.entries)+len(d.slots))
 	for _, e := range d.entries {
 		d.looked = append(d.looked, e.Key)
 	}
@@ -177,6 +178,7 @@ func (d *decision) keep(u cluster.Update) {
 		d.entries = nil
 		return
 	}
+	d.entries = slices.Grow(d.entries, len(d.slots))
 	for _, s := range d.slots {
 		switch {
 		case s.Slot == nil && s.was == nil && d.spec.Numbered(): // the next decision makes it

@@ -11,13 +11,15 @@ import (
 // gather finds the slots that the job has and should have, and what is wanted of each, except for the choice of numbered slots (see mark).
 // It reports false if it is not enough to look at those that are not at rest.
 func (d *decision) gather() bool {
-	var have, all []*cluster.Slot
+	var all []*cluster.Slot
 	var keys []cluster.SlotKey
 	if d.book == nil {
 		all = d.View.Slots(d.job.Name)
 	} else {
 		all, keys = d.awake()
 	}
+	have := make([]*cluster.Slot, 0, len(all))
+	d.scratch.expect(len(all))
 	for _, s := range all {
 		if s.Created < d.job.CreatedRev { // of a removed job of this name
 			d.former = true
@@ -31,6 +33,7 @@ func (d *decision) gather() bool {
 		have = append(have, s)
 	}
 	if d.spec.Numbered() {
+		d.slots = slices.Grow(d.slots, len(have))
 		for _, s := range have {
 			d.slots = append(d.slots, d.known(s))
 		}
@@ -61,8 +64,7 @@ func (d *decision) awake() (all []*cluster.Slot, keys []cluster.SlotKey) {
 }
 
 func (d *decision) known(s *cluster.Slot) *slot {
-	c := *s
-	out := &slot{Slot: &c, was: s, key: s.Key}
+	out := d.scratch.slot(s)
 	if s.Unwanted {
 		out.status = unwanted
 	}

@@ -29,10 +29,10 @@ type Head struct {
 }
 
 // Backend keeps batches durable. Backends share no memory with their callers: values that come in are copied, values that go out may be
-// kept and changed.
+// kept and changed, but for those that Load gives.
 type Backend interface {
-	// Load calls put with every live record once, in the order of keys, and returns the head. What put was given counts only if Load
-	// returns no error: damage may be found at the end. It is called once with success, before anything else; after an error it may be
+	// Load calls put with every live record once, in the order of keys, and returns the head. A value is good until put returns, and may
+	// not be changed. What put was given counts only if Load returns no error: damage may be found at the end. It is called once with success, before anything else; after an error it may be
 	// called again. An error of put is returned as it is.
 	//
 	// Errors: *CorruptError, ErrLoaded, ErrClosed, the context's.

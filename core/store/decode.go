@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,37 +16,63 @@ const decodedAtOnce = 512
 
 // part is some records, in their order, on their way through decoding.
 type part struct {
-	records []Record
-	values  []any
-	err     error
-	done    chan struct{} // closed once values or err are set
+	keys   []string
+	packed []byte // the values, one after the other
+	ends   []int  // in packed
+	values []any
+	err    error
+	done   chan struct{} // has one entry once values or err are set
 }
 
-// decodeAll decodes what load gives, on all processors, and calls put with the values in the order of the records. It returns the first error of either once
-// nothing of it runs any more.
-func decodeAll(ctx context.Context, load func(context.Context, func(Record) error) error, put func(any) error) error {
+// parts are used again, so that nothing is left behind of most records.
+type parts struct{ sync.Pool }
+
+func (p *parts) get() *part {
+	if known, ok := p.Get().(*part); ok {
+		return known
+	}
+	return &part{done: make(chan struct{}, 1)}
+}
+
+func (p *parts) put(x *part) {
+	clear(x.keys)
+	clear(x.values)
+	x.keys, x.packed, x.ends, x.values = x.keys[:0], x.packed[:0], x.ends[:0], x.values[:0]
+	p.Put(x)
+}
+
+// decodeAll decodes what load gives and prepares it, on all processors, and calls put with what came of it in the order of the records. It returns the first error
+// of either once nothing of it runs any more.
+func decodeAll(ctx context.Context, load func(context.Context, func(Record) error) error, preparer func() func(any) any, put func(any) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	workers := runtime.GOMAXPROCS(0)
 	work, order := make(chan *part, workers), make(chan *part, 2*workers)
+	var used parts
 	group.Go(func() error {
 		defer close(order)
 		defer close(work)
-		return read(ctx, load, work, order)
+		return read(ctx, load, &used, work, order)
 	})
 	for range workers {
 		group.Go(func() error {
 			d := wire.NewDecoder()
+			var prepare func(any) any
+			if preparer != nil {
+				prepare = preparer()
+				d.Reuse()
+			}
 			for p := range work {
-				p.decode(d)
+				p.decode(d, prepare)
 			}
 			return nil
 		})
 	}
 	group.Go(func() error {
 		for p := range order {
-			if err := p.put(ctx, put); err != nil {
+			if err := p.give(ctx, put); err != nil {
 				return err
 			}
+			used.put(p)
 		}
 		return nil
 	})
@@ -53,8 +80,8 @@ func decodeAll(ctx context.Context, load func(context.Context, func(Record) erro
 }
 
 // read has records loaded and hands them over part by part.
-func read(ctx context.Context, load func(context.Context, func(Record) error) error, work, order chan<- *part) error {
-	next := &part{done: make(chan struct{})}
+func read(ctx context.Context, load func(context.Context, func(Record) error) error, used *parts, work, order chan<- *part) error {
+	next := used.get()
 	hand := func() error {
 		for _, to := range [...]chan<- *part{work, order} {
 			select {
@@ -63,11 +90,13 @@ func read(ctx context.Context, load func(context.Context, func(Record) error) er
 				return context.Cause(ctx)
 			}
 		}
-		next = &part{done: make(chan struct{})}
+		next = used.get()
 		return nil
 	}
 	err := load(ctx, func(r Record) error {
-		if next.records = append(next.records, r); len(next.records) < decodedAtOnce {
+		next.keys = append(next.keys, r.Key)
+		next.packed = append(next.packed, r.Value...)
+		if next.ends = append(next.ends, len(next.packed)); len(next.keys) < decodedAtOnce {
 			return nil
 		}
 		return hand()
@@ -78,22 +107,24 @@ func read(ctx context.Context, load func(context.Context, func(Record) error) er
 	return hand()
 }
 
-func (p *part) decode(d *wire.Decoder) {
-	defer close(p.done)
-	p.values = make([]any, 0, len(p.records))
-	for _, r := range p.records {
-		v, err := d.Decode(r.Key, r.Value)
+func (p *part) decode(d *wire.Decoder, prepare func(any) any) {
+	defer func() { p.done <- struct{}{} }()
+	begin := 0
+	for i, key := range p.keys {
+		v, err := d.Decode(key, p.packed[begin:p.ends[i]])
 		if err != nil {
-			p.err = fmt.Errorf("load %s: %w", r.Key, err)
+			p.err = fmt.Errorf("load %s: %w", key, err)
 			return
+		}
+		if begin = p.ends[i]; prepare != nil {
+			v = prepare(v)
 		}
 		p.values = append(p.values, v)
 	}
-	p.records = nil
 }
 
-// put passes the part's values on once they are decoded.
-func (p *part) put(ctx context.Context, put func(any) error) error {
+// give passes the part's values on once they are decoded.
+func (p *part) give(ctx context.Context, put func(any) error) error {
 	select {
 	case <-p.done:
 	case <-ctx.Done():

@@ -55,13 +55,26 @@ func encoded(t *testing.T, n int) []store.Record {
 func TestLoadKeepsTheOrder(t *testing.T) {
 	for _, n := range []int{0, 1, 512, 5000} {
 		var got []cluster.TaskID
-		head, err := store.Journal{Backend: listed{records: encoded(t, n)}}.Load(t.Context(), func(v any) error {
+		head, err := store.Journal{Backend: listed{records: encoded(t, n)}}.Load(t.Context(), nil, func(v any) error {
 			got = append(got, v.(*cluster.Task).ID)
 			return nil
 		})
 		if err != nil || head.Revision != 7 || len(got) != n || !slices.IsSorted(got) {
 			t.Errorf("%d of %d records, sorted %t, head %+v: %v", len(got), n, slices.IsSorted(got), head, err)
 		}
+	}
+}
+
+// What is prepared is put in the order of the records, although each is decoded into the place of another.
+func TestLoadPutsWhatIsPrepared(t *testing.T) {
+	var got []string
+	prepare := func() func(any) any { return func(v any) any { return "task " + string(v.(*cluster.Task).ID) } }
+	_, err := store.Journal{Backend: listed{records: encoded(t, 5000)}}.Load(t.Context(), prepare, func(v any) error {
+		got = append(got, v.(string))
+		return nil
+	})
+	if err != nil || len(slices.Compact(slices.Clone(got))) != 5000 || !slices.IsSorted(got) || got[4999] != "task web/04999/1" {
+		t.Errorf("%d, sorted %t: %v", len(got), slices.IsSorted(got), err)
 	}
 }
 
@@ -79,7 +92,7 @@ func TestLoadReturnsTheFirstError(t *testing.T) {
 		"of decoding":    {listed{records: broken}, nil, "load " + broken[1700].Key},
 	} {
 		puts := 0
-		_, err := store.Journal{Backend: c.backend}.Load(t.Context(), func(any) error {
+		_, err := store.Journal{Backend: c.backend}.Load(t.Context(), nil, func(any) error {
 			if puts++; puts == 1000 {
 				return c.put
 			}

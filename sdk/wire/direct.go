@@ -39,10 +39,33 @@ type Decoder struct {
 	texts map[string]string
 	name  string // the part of the key after the kind
 	odd   bool   // the messages have to say what it is
+
+	reused bool // of these
+	task1  cluster.Task
+	slot1  cluster.Slot
 }
 
 // NewDecoder returns a decoder that shares texts. It keeps some of them, a few megabytes at most.
 func NewDecoder() *Decoder { return &Decoder{texts: map[string]string{}} }
+
+// Reuse has Decode return a task or a slot that is good until the next call, where it makes another one each time.
+func (d *Decoder) Reuse() { d.reused = true }
+
+func (d *Decoder) newTask() *cluster.Task {
+	if !d.reused {
+		return new(cluster.Task)
+	}
+	d.task1 = cluster.Task{}
+	return &d.task1
+}
+
+func (d *Decoder) newSlot() *cluster.Slot {
+	if !d.reused {
+		return new(cluster.Slot)
+	}
+	d.slot1 = cluster.Slot{}
+	return &d.slot1
+}
 
 // Bounds of what a decoder keeps.
 const (
@@ -61,11 +84,11 @@ func (d *Decoder) direct(key string, value []byte) any {
 		d.node(value, n)
 		v = n
 	case KindSlot:
-		s := new(cluster.Slot)
+		s := d.newSlot()
 		d.slot(value, s)
 		v = s
 	case KindTask:
-		t := new(cluster.Task)
+		t := d.newTask()
 		d.task(value, t)
 		v = t
 	case KindStall:

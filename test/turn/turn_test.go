@@ -85,7 +85,7 @@ func openBench(tb testing.TB) *bench {
 	}
 	tb.Cleanup(func() { _ = file.Close() })
 	b := &bench{path: path, journal: store.Journal{Backend: file}, in: inbox{make(chan engine.Input, 1<<16)}, start: time.Now()}
-	if _, err := b.journal.Load(tb.Context(), func(any) error { return nil }); err != nil {
+	if _, err := b.journal.Load(tb.Context(), nil, func(any) error { return nil }); err != nil {
 		tb.Fatal(err)
 	}
 	return b

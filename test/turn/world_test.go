@@ -241,7 +241,7 @@ func loadBench(b *testing.B, path string) *bench {
 	}
 	x.journal = store.Journal{Backend: file}
 	st := engine.NewState("bench")
-	head, err := x.journal.Load(b.Context(), st.Restore)
+	head, err := x.journal.Load(b.Context(), engine.NewPreparer, st.Restore)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -135,12 +135,12 @@ func (l *loader) objects(tx *bbolt.Tx) error {
 	return nil
 }
 
-// give hands out a copy of a live record; nil is a deletion.
+// give hands out a live record; nil is a deletion.
 func (l *loader) give(key string, value []byte) error {
 	if err := l.step(); err != nil || value == nil {
 		return err
 	}
-	return l.put(store.Record{Key: key, Value: append(make([]byte, 0, len(value)), value...)})
+	return l.put(store.Record{Key: key, Value: value})
 }
 
 func (l *loader) step() error {

@@ -122,14 +122,14 @@ func (c *pageCheck) page(id uint64) ([]byte, error) {
 	if id < firstContent || id >= c.high {
 		return nil, c.corrupt(id, "page %d is referred to, and pages are %d to %d", id, firstContent, c.high-1)
 	}
-	var header [pageHeader]byte
-	if _, err := c.r.ReadAt(header[:], int64(id*c.size)); err != nil {
-		return nil, fmt.Errorf("read page %d of %s: %w", id, c.file, err)
+	b, err := c.read(nil, id, 1)
+	if err != nil {
+		return nil, err
 	}
-	if got := binary.NativeEndian.Uint64(header[:]); got != id {
+	if got := binary.NativeEndian.Uint64(b); got != id {
 		return nil, c.corrupt(id, "page %d says that it is page %d", id, got)
 	}
-	pages := uint64(binary.NativeEndian.Uint32(header[12:])) + 1
+	pages := uint64(binary.NativeEndian.Uint32(b[12:])) + 1
 	if id+pages > c.high {
 		return nil, c.corrupt(id, "page %d is %d pages long, past the last page %d", id, pages, c.high-1)
 	}
@@ -138,11 +138,19 @@ func (c *pageCheck) page(id uint64) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if pages == 1 {
+		return b, nil
+	}
+	return c.read(b, id, pages)
+}
+
+// read reads pages from one on into the buffer, of which it has the first already where have is not nil.
+func (c *pageCheck) read(have []byte, id, pages uint64) ([]byte, error) {
 	if need := int(pages * c.size); cap(c.buf) < need {
-		c.buf = make([]byte, need)
+		c.buf = append(make([]byte, 0, need), have...)
 	}
 	b := c.buf[:pages*c.size]
-	if _, err := c.r.ReadAt(b, int64(id*c.size)); err != nil {
+	if _, err := c.r.ReadAt(b[len(have):], int64(id*c.size)+int64(len(have))); err != nil {
 		return nil, fmt.Errorf("read page %d of %s: %w", id, c.file, err)
 	}
 	return b, nil

@@ -1,7 +1,6 @@
 package mem
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -65,7 +64,7 @@ func (b *Backend) Load(ctx context.Context, put func(store.Record) error) (store
 		if err := ctx.Err(); err != nil {
 			return store.Head{}, fmt.Errorf("load: %w", err)
 		}
-		if err := put(store.Record{Key: key, Value: bytes.Clone(live[key])}); err != nil {
+		if err := put(store.Record{Key: key, Value: live[key]}); err != nil {
 			return store.Head{}, err
 		}
 	}

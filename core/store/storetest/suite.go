@@ -73,7 +73,7 @@ func loaded(t *testing.T, open Open, keep store.Retention) (store.Backend, []sto
 func load(t *testing.T, b store.Backend) ([]store.Record, store.Head, error) {
 	var records []store.Record
 	head, err := b.Load(t.Context(), func(r store.Record) error {
-		records = append(records, r)
+		records = append(records, store.Record{Key: r.Key, Value: bytes.Clone(r.Value)})
 		return nil
 	})
 	return records, head, err

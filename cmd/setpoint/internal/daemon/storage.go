@@ -53,7 +53,7 @@ func openStore(dir datadir.Dir, cfg config.Store) (store.Backend, error) {
 // loadState reads everything that was committed.
 func loadState(ctx context.Context, backend store.Backend) (*engine.State, error) {
 	st := engine.NewState("")
-	head, err := store.Journal{Backend: backend}.Load(ctx, st.Restore)
+	head, err := store.Journal{Backend: backend}.Load(ctx, engine.NewPreparer, st.Restore)
 	if err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
