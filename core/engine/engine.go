@@ -81,10 +81,10 @@ type Engine struct {
 	agents    map[cluster.NodeID]*agent
 	monitorAt time.Duration // engine time at which to look at all nodes again
 	crowd     crowd
-	lookNow   bool          // something was heard that may change a node's state
-	started   cluster.Time  // when New was called
-	recorder  *Recorder     // nil: nothing is recorded
-	still     bool          // nodes keep their states: this is a copy, on which something is tried
+	lookNow   bool         // something was heard that may change a node's state
+	started   cluster.Time // when New was called
+	recorder  *Recorder    // nil: nothing is recorded
+	still     bool         // nodes keep their states: this is a copy, on which something is tried
 
 	plugins       map[string]*pluginState
 	strangersGone bool                         // nothing is left of what plugins have said that are not configured
