@@ -12,8 +12,9 @@ import (
 
 // Limits of what is placed so.
 const (
-	quickTasks  = 4 // that a group may have
-	quickGroups = 4 // so many groups at least, or putting the nodes in order does not pay
+	quickTasks  = 64  // that a group may have
+	quickGroups = 4   // so many groups at least, or putting the nodes in order does not pay
+	quickOthers = 256 // tasks of other groups for each of them, at most
 )
 
 // quickOrder is the open nodes in the order of their load, for spreading: as they were before the call, and beside them those that moved since.
@@ -47,18 +48,21 @@ func (n *need) isQuick() bool {
 		!slices.ContainsFunc(n.filters, func(f Filter) bool { return len(f.Ranks) > 0 })
 }
 
-// orderIfPays puts the nodes in the common order if there are that many groups for it. Room that is kept for some would make it another one for each.
+// orderIfPays puts the nodes in the common order if there are that many groups for it. Room that is kept for some would make it another one for each. Every task that
+// is placed moves a node in it, also those of other groups: if these are many, orders of their own for the few cost less.
 func (p *placer) orderIfPays(needs []*need, few int) {
 	if len(p.claims) > 0 {
 		return
 	}
-	count := 0
+	count, others := 0, 0
 	for _, n := range needs {
 		if n.isQuick() {
 			count++
+		} else {
+			others += len(n.g.Tasks)
 		}
 	}
-	if count >= few {
+	if count >= few && others <= count*quickOthers {
 		p.quick = newQuickOrder(p)
 	}
 }

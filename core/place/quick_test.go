@@ -36,7 +36,7 @@ func TestTheCommonOrderOfManyNodes(t *testing.T) {
 		var groups []Group
 		for k := range rapid.IntRange(1, 30).Draw(t, "groups") {
 			g := Group{Key: fmt.Sprintf("g%02d", k), Job: fmt.Sprintf("j%d", k%9), Reserve: cluster.Reserve{Resources: cluster.Resources{MilliCPU: 1000}}}
-			for i := range rapid.IntRange(1, 6).Draw(t, "tasks") {
+			for i := range rapid.OneOf(rapid.IntRange(1, 6), rapid.IntRange(1, 80)).Draw(t, "tasks") {
 				id := cluster.NewTaskID(g.Job, cluster.SlotKey(fmt.Sprint(100*k+i)), 1)
 				g.Tasks = append(g.Tasks, &cluster.Task{ID: id, Job: g.Job, Slot: cluster.SlotKey(fmt.Sprint(100*k + i)), CreatedRev: 1, Reserve: g.Reserve})
 			}
