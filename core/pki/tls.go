@@ -26,13 +26,21 @@ func ServerTLS(holder *Holder) *tls.Config {
 	}
 }
 
-// PageTLS returns the configuration of a listener for browsers. It shows the pair of the newest authority, and asks for no certificate: a browser would ask its user
-// which, and has none.
-func PageTLS(holder *Holder) *tls.Config {
-	return &tls.Config{
+// PageTLS returns the configuration of a listener for browsers. It asks for no certificate: a browser would ask its user which, and has none. What it shows is what
+// certificate returns; if that is nil, the pair of the newest authority.
+func PageTLS(holder *Holder, certificate func() (*tls.Certificate, error)) *tls.Config {
+	if certificate == nil {
+		certificate = holder.certificate
+	}
+	shown := &tls.Config{
 		MinVersion:     tls.VersionTLS13,
 		NextProtos:     protocols,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return holder.certificate() },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
+	}
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		NextProtos:         protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return shown, nil },
 	}
 }
 

@@ -133,3 +133,26 @@ func TestServerHosts(t *testing.T) {
 		t.Error("the certificate serves a host that was not named")
 	}
 }
+
+func TestPagesAskForNoCertificate(t *testing.T) {
+	authority, err := NewAuthority("c1", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue(time.Now(), Identity{Role: RoleServer, Name: "s1"}, "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := PageTLS(NewHolder(pair), nil)
+	if config.GetConfigForClient == nil {
+		t.Fatal("what limits handshakes needs GetConfigForClient")
+	}
+	shown, err := config.GetConfigForClient(&tls.ClientHelloInfo{})
+	if err != nil || shown.ClientAuth != tls.NoClientCert || shown.MinVersion != tls.VersionTLS13 {
+		t.Errorf("it is %+v, %v", shown, err)
+	}
+	cert, err := shown.GetCertificate(&tls.ClientHelloInfo{})
+	if err != nil || !cert.Leaf.Equal(pair.Certificate()) {
+		t.Errorf("it shows %v, %v", cert, err)
+	}
+}

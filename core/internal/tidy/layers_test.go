@@ -121,6 +121,8 @@ var homes = map[string][]string{
 	"google.golang.org/protobuf":          {"sdk/...", "proto/...", "core/store/...", "core/pluginhost/...", "core/dispatch", "core/api", "core/dashboard", "agent/...", "client/...", "cmd/...", "test/internal/faultplugin"},
 	"pgregory.net/rapid":                  {"core/store/storetest", "core/sim/...", "sdk/sdktest"},
 	"github.com/google/go-cmp":            {"core/store/storetest", "sdk/sdktest"},
+	"github.com/chromedp/cdproto":         {},
+	"github.com/chromedp/chromedp":        {},
 	"go.uber.org/goleak":                  {},
 	"github.com/rogpeppe/go-internal":     {},
 	"golang.org/x/tools":                  {},

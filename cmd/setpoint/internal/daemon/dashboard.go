@@ -108,10 +108,11 @@ func (s *Server) committed() []func(engine.Turn) {
 
 // serveDashboard serves the dashboard until the context ends.
 func (s *Server) serveDashboard(ctx context.Context) error {
-	tlsConfig := pki.PageTLS(s.certs.holder)
+	var certificate func() (*tls.Certificate, error) // nil: the server's own
 	if d := s.opts.Config.Dashboard; d.Certificate != "" {
-		tlsConfig.GetCertificate = newPageCertificate(d).get
+		certificate = newPageCertificate(d).get
 	}
+	tlsConfig := pki.PageTLS(s.certs.holder, certificate)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.dashboard.Run(ctx) })
 	g.Go(func() error {
@@ -143,7 +144,7 @@ func (c *pageCertificate) load() (*tls.Certificate, error) {
 }
 
 // get returns the certificate as it is now.
-func (c *pageCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *pageCertificate) get() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var changed time.Time
