@@ -66,6 +66,14 @@ race: ## Run all tests under the race detector
 docker: build ## Test the docker driver on an engine of its own (root, docker.io)
 	.ci/docker
 
+.PHONY: browser
+browser: build ## Test the dashboard in Chromium
+	.ci/dashboard
+
+.PHONY: screenshots
+screenshots: build ## Write docs/screenshots, from a dashboard in Chromium
+	.ci/dashboard screenshots
+
 .PHONY: scenarios
 scenarios: build ## Run the black-box scenarios with all their repetitions (long)
 	SETPOINT_SCENARIOS=full go test -count=1 -timeout 3h -v ./test/...
