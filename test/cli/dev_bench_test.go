@@ -14,7 +14,8 @@ import (
 )
 
 // BenchmarkDev measures a cluster of one node as somebody sees it who tries Setpoint: from the command to the line that says it is ready, what the server and a
-// plugin hold in memory then, and from `setpoint job run` to 1,000 simulated tasks that are up. Each run has an empty data directory.
+// plugin hold in memory then, and from `setpoint job run` to its saying that 1,000 simulated tasks are up; that they still are a second later, for which
+// it waits, is not counted. Each run has an empty data directory.
 //
 // rss is what is resident; pss shares out what several processes have in common, above all the one executable that all of them are.
 func BenchmarkDev(b *testing.B) {
@@ -54,8 +55,9 @@ func BenchmarkDev(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		<-up.done
+		says(b, up, "1000/1000 up")
 		took["thousand-up"] = append(took["thousand-up"], time.Since(began))
+		<-up.done
 		if out, _ := os.ReadFile(up.out); up.cmd.ProcessState.ExitCode() != 0 || !bytes.Contains(out, []byte("1000/1000 up")) {
 			b.Fatalf("the job does not run: %v\n%s", up.cmd.ProcessState, out)
 		}
@@ -83,24 +85,27 @@ const manySims = `job "sims" {
 }
 `
 
-// says waits until a process prints a line that begins so.
-func says(b *testing.B, c *child, start string) {
+// says waits until a process prints some text.
+func says(b *testing.B, c *child, text string) {
 	b.Helper()
 	for range 3000 {
 		out, err := os.ReadFile(c.out)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if bytes.HasPrefix(out, []byte(start)) {
+		if bytes.Contains(out, []byte(text)) {
 			return
 		}
 		select {
 		case <-c.done:
+			if out, _ := os.ReadFile(c.out); bytes.Contains(out, []byte(text)) {
+				return
+			}
 			b.Fatalf("it ended: %s", out)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	b.Fatalf("it does not say %q within half a minute", start)
+	b.Fatalf("it does not say %q within half a minute", text)
 }
 
 // resident returns how many KiB of a process are in memory.
