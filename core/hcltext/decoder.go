@@ -15,6 +15,7 @@ type Decoder struct {
 	Diags  hcl.Diagnostics
 	Ranges Ranges
 	Unsaid []string // paths of the attributes and blocks that could have stood in the bodies and did not
+	Scope  *Scope   // what expressions may speak of; nil: nothing
 
 	failed []string // paths of values that could not be read
 }

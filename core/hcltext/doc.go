@@ -3,5 +3,5 @@
 //
 // Every mistake is a diagnostic with a position, and reading goes on after one, so that all are reported at once.
 //
-// It imports hcl, cty and the standard library.
+// It imports hcl, cty, sdk/cluster and the standard library.
 package hcltext

@@ -109,6 +109,10 @@ func isHugeExponent(text []byte) bool {
 // written out.
 func checkTokens(filename string, src []byte) hcl.Diagnostics {
 	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
+	return checkDepth(tokens)
+}
+
+func checkDepth(tokens hclsyntax.Tokens) hcl.Diagnostics {
 	depth, unary, questions := 0, 0, 0
 	for _, t := range tokens {
 		run := 0
@@ -135,13 +139,29 @@ func checkTokens(filename string, src []byte) hcl.Diagnostics {
 }
 
 // refuseLoops refuses for expressions, whose results could be of any size. There is nothing to loop over in these files anyway.
-func refuseLoops(body *hclsyntax.Body) hcl.Diagnostics {
-	return hclsyntax.VisitAll(body, func(n hclsyntax.Node) hcl.Diagnostics {
+func refuseLoops(n hclsyntax.Node) hcl.Diagnostics {
+	return hclsyntax.VisitAll(n, func(n hclsyntax.Node) hcl.Diagnostics {
 		if loop, ok := n.(*hclsyntax.ForExpr); ok {
 			return problem(loop.Range(), "No loops here", "Files of this kind have no for expressions; write the elements out.")
 		}
 		return nil
 	})
+}
+
+// CheckTemplate applies the limits of a file to a text that is to be read as a template, as those of the JSON form are where there are variables.
+func CheckTemplate(text string, at hcl.Range) hcl.Diagnostics {
+	src := []byte(text)
+	tokens, _ := hclsyntax.LexTemplate(src, at.Filename, hcl.InitialPos)
+	diags := checkDepth(tokens)
+	if !diags.HasErrors() {
+		if expr, found := hclsyntax.ParseTemplate(src, at.Filename, hcl.InitialPos); !found.HasErrors() {
+			diags = refuseLoops(expr)
+		}
+	}
+	for _, d := range diags {
+		d.Subject = &at
+	}
+	return diags
 }
 
 func problem(at hcl.Range, summary, detail string) hcl.Diagnostics {

@@ -32,14 +32,14 @@ func Any(v Value) (cty.Value, bool) {
 
 // Evaluate returns the value of an expression at a path, or false if it has none, which is reported.
 func (d *Decoder) Evaluate(path string, expr hcl.Expression) (cty.Value, bool) {
-	value, diags := expr.Value(nil)
+	value, diags := d.Scope.evaluate(expr)
 	for _, diag := range diags {
 		if diag.Summary == "Variables not allowed" {
 			diag.Detail = "Files of this kind have no variables. In text, ${ is written $${."
 		}
 	}
 	d.Diags = append(d.Diags, diags...)
-	if diags.HasErrors() {
+	if diags.HasErrors() || value == cty.NilVal {
 		d.failed = append(d.failed, path)
 		return cty.NilVal, false
 	}
