@@ -38,3 +38,12 @@ func placeOf(d *hcl.Diagnostic) hcl.Range {
 	}
 	return *d.Subject
 }
+
+// Diagnostics and Range are HCL's, for who passes them on without speaking of HCL otherwise.
+type (
+	Diagnostics = hcl.Diagnostics
+	Range       = hcl.Range
+)
+
+// IsWarning reports whether a diagnostic refuses nothing.
+func IsWarning(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagWarning }

@@ -121,9 +121,9 @@ func TestVariables(t *testing.T) {
 func TestVariablesInJSON(t *testing.T) {
 	const job = `"job": {"web": {"task": {"command": ["echo", "${upper(\"a\")}"]}}}`
 	for src, want := range map[string]string{
-		`{` + job + `}`:                     `${upper("a")}`, // as it always was
-		`{"variable": {"x": {"default": 1}}, ` + job + `}`:     "A",
-		`{"locals": {"x": 1}, ` + job + `}`: "A",
+		`{` + job + `}`: `${upper("a")}`, // as it always was
+		`{"variable": {"x": {"default": 1}}, ` + job + `}`: "A",
+		`{"locals": {"x": 1}, ` + job + `}`:                "A",
 	} {
 		jobs := mustParse(t, "job.json", []byte(src))
 		if got := jobs[0].Spec.Task.Command[1]; got != want {

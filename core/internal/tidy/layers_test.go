@@ -56,6 +56,7 @@ var layers = []layer{
 	{packages: []string{"core/hcltext"}},
 	{packages: []string{"core/config"}, imports: []string{"core/hcltext", "sdk/..."}},
 	{packages: []string{"core/jobfile"}, imports: []string{"core/hcltext", "sdk/..."}},
+	{packages: []string{"core/compose"}, imports: []string{"core/hcltext", "core/jobfile", "sdk/cluster"}},
 	{packages: []string{"core/pki"}},
 
 	// The simulator runs the real engine and the real plugins' logic.
@@ -97,6 +98,12 @@ var closed = []string{"sdk/...", "plugins/..."}
 
 // homes says which packages may import a module of others. A module without a home is not imported: a dependency earns its place.
 var homes = map[string][]string{
+	// Compose files.
+	"github.com/compose-spec/compose-go":    {"core/compose"},
+	"github.com/santhosh-tekuri/jsonschema": {"core/compose"},
+	"github.com/sirupsen/logrus":            {"core/compose"},
+	"go.yaml.in/yaml":                       {"core/compose"},
+
 	"github.com/containerd/errdefs":       {"agent/driver/docker"},
 	"github.com/moby/moby/api":            {"agent/driver/docker"},
 	"github.com/moby/moby/client":         {"agent/driver/docker"},
@@ -105,7 +112,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":      {"sdk", "sdk/sdktest", "core/pluginhost/...", "test/internal/faultplugin"},
 	"github.com/landlock-lsm/go-landlock": {"core/pluginhost/runner"},
 	"github.com/prometheus/client_golang": {"core/metrics"},
-	"github.com/hashicorp/hcl/v2":         {"core/hcltext", "core/config", "core/jobfile", "sdk/..."},
+	"github.com/hashicorp/hcl/v2":         {"core/hcltext", "core/config", "core/jobfile", "core/compose", "sdk/..."},
 	"github.com/zclconf/go-cty":           {"core/hcltext", "core/config", "core/jobfile", "sdk/..."},
 	"github.com/spf13/cobra":              {"cmd/..."},
 	"github.com/spf13/pflag":              {"cmd/..."},
@@ -115,7 +122,7 @@ var homes = map[string][]string{
 	"golang.org/x/sync":                   {"core/...", "agent/...", "client/...", "cmd/..."},
 	"golang.org/x/sys":                    {"sdk", "core/cgroup", "core/pluginhost/...", "core/store/bolt", "agent/...", "cmd/...", "test/internal/bench"},
 	"golang.org/x/term":                   {"cmd/..."},
-	"golang.org/x/text":                   {"core/jobfile"},
+	"golang.org/x/text":                   {"core/jobfile", "core/compose"},
 	"google.golang.org/genproto":          {"sdk/...", "core/pluginhost/..."},
 	"google.golang.org/grpc":              {"sdk/...", "core/pluginhost/...", "cmd/...", "test/internal/faultplugin"},
 	"google.golang.org/protobuf":          {"sdk/...", "proto/...", "core/store/...", "core/pluginhost/...", "core/dispatch", "core/api", "core/dashboard", "agent/...", "client/...", "cmd/...", "test/internal/faultplugin"},
@@ -124,7 +131,7 @@ var homes = map[string][]string{
 	"github.com/chromedp/cdproto":         {},
 	"github.com/chromedp/chromedp":        {},
 	"go.uber.org/goleak":                  {},
-	"github.com/rogpeppe/go-internal":     {},
+	"github.com/rogpeppe/go-internal":     {"cmd/setpoint"},
 	"golang.org/x/tools":                  {},
 }
 
