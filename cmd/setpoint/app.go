@@ -18,6 +18,8 @@ type app struct {
 	out    io.Writer
 	errOut io.Writer
 	env    func(string) string
+	// environ is the whole environment, for files that speak of it; nil: nothing.
+	environ func() []string
 
 	dataDir string
 	addr    string

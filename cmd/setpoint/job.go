@@ -17,7 +17,7 @@ import (
 
 func (a *app) jobCommand() *cobra.Command {
 	return group("job", "Run jobs, change them, and see how they are",
-		a.jobRun(), a.jobPlan(), a.jobValidate(), a.jobList(), a.jobInspect(), a.jobWhy(), a.jobHistory(),
+		a.jobRun(), a.jobPlan(), a.jobValidate(), a.jobConvert(), a.jobFmt(), a.jobInit(), a.jobSchema(), a.jobList(), a.jobInspect(), a.jobWhy(), a.jobHistory(),
 		a.orTry(a.jobStop(), tryStop(nil)), a.orTry(a.jobKill(), tryStop(durationpb.New(0))), a.orTry(a.jobStart(), tryStart),
 		a.orTry(a.jobRestart(), tryRestart), a.orTry(a.jobScale(), tryScale), a.orTry(a.jobRollback(), tryRollback),
 		a.orTry(a.jobRebalance(), tryRebalance), a.jobUpdate("pause", "Pause a job's update: no further slot moves"),

@@ -39,6 +39,7 @@ func (p *planning) details(cmd *cobra.Command) {
 
 func (a *app) jobPlan() *cobra.Command {
 	var p planning
+	var f fileFlags
 	cmd := &cobra.Command{
 		Use: "plan FILE", Short: "Show what running a file would create, stop, move and stall, without doing it", Args: takes(1, 1),
 		Long: `Shows what running the jobs of a file would create, stop, move and stall, step by step, without doing it. FILE is - for standard input.
@@ -47,7 +48,7 @@ The server tries it on a copy of its state, in made-up time, by the same rules b
 result rests on is listed below it. With --output json all of it is printed, also what waits for a while only.
 Exit codes: 0 if everything would come to be as asked, 3 if something would stall or was still moving at the end.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := a.readJobs(cmd.Context(), args[0])
+			file, err := a.readJobs(cmd.Context(), args[0], f)
 			if err != nil {
 				return err
 			}
@@ -67,6 +68,8 @@ Exit codes: 0 if everything would come to be as asked, 3 if something would stal
 		},
 	}
 	p.details(cmd)
+	f.add(cmd)
+	f.addAccept(cmd)
 	return cmd
 }
 

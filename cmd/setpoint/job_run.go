@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/setpointd/setpoint/client"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/view"
-	"github.com/setpointd/setpoint/core/hcltext"
 	"github.com/setpointd/setpoint/core/jobfile"
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -28,9 +25,13 @@ func (a *app) jobRun() *cobra.Command {
 	var wait time.Duration
 	var detach bool
 	var reason string
+	var f fileFlags
 	cmd := &cobra.Command{
 		Use: "run FILE", Short: "Create the jobs of a file, or change them to what it says", Args: takes(1, 1),
 		Long: `Creates the jobs of a file, or changes them to what it says. FILE is - for standard input.
+
+It is a job file (HCL or JSON), or a Compose file (.yml, .yaml), each of whose services becomes a job. What such a file says and jobs do not is listed with its
+lines; where what runs would behave otherwise without it, nothing is done unless that is accepted.
 
 On a terminal the command shows how far the job has come and ends when it has run for a second; elsewhere it does so only with --wait.
 A job that was seen to run and fell back must run for as long as an update of it is watched (monitor).
@@ -42,17 +43,19 @@ Exit codes: 3 if the job did not come to run in time, which is followed by what 
 			if detach {
 				wait = 0
 			}
-			return a.runFile(cmd.Context(), args[0], reason, wait)
+			return a.runFile(cmd.Context(), args[0], f, reason, wait)
 		},
 	}
 	waitFlag(cmd, &wait, "the job runs, or is complete if its tasks end by themselves")
 	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait, on a terminal either")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the job's history")
+	f.add(cmd)
+	f.addAccept(cmd)
 	return cmd
 }
 
-func (a *app) runFile(ctx context.Context, path, reason string, wait time.Duration) error {
-	file, err := a.readJobs(ctx, path)
+func (a *app) runFile(ctx context.Context, path string, f fileFlags, reason string, wait time.Duration) error {
+	file, err := a.readJobs(ctx, path, f)
 	if err != nil {
 		return err
 	}
@@ -118,32 +121,6 @@ func finished(res *apiv1.JobResponse) string {
 	return fmt.Sprintf("it has ended already (%s); `setpoint job restart %s` runs it again", j.GetState(), j.GetName())
 }
 
-// readJobs reads a job file. Mistakes are written with their lines, all at once: where there are some, a server that can be reached is asked for those that only
-// its plugins see.
-func (a *app) readJobs(ctx context.Context, path string) (*parsedFile, error) {
-	src, name, err := a.readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	file, diags := jobfile.Parse(name, src)
-	if diags.HasErrors() {
-		for i, problems := range a.pluginMistakes(ctx, file) {
-			diags = append(diags, file.Jobs[i].Diagnose(problems)...)
-		}
-		hcltext.Sort(diags)
-	}
-	if len(diags) > 0 {
-		if err := file.Write(a.errOut, diags, a.look()); err != nil {
-			return nil, err
-		}
-	}
-	if diags.HasErrors() {
-		fmt.Fprintf(a.errOut, "Error: %s has mistakes; nothing was done. `setpoint job validate %s` checks it again.\n", name, path)
-		return nil, errShown(exitRefused)
-	}
-	return file, nil
-}
-
 // askBriefly is how long a server may take to say what else is wrong with a file that is refused anyhow.
 const askBriefly = 3 * time.Second
 
@@ -166,23 +143,6 @@ func (a *app) pluginMistakes(ctx context.Context, file *parsedFile) [][]cluster.
 		}
 	}
 	return out
-}
-
-// parsedFile is a job file that was read.
-type parsedFile = jobfile.File
-
-func (a *app) look() hcltext.Look { return hcltext.Look{Color: a.style(a.errOut).Color} }
-
-func (a *app) readFile(path string) (src []byte, name string, err error) {
-	if path == "-" {
-		src, err = io.ReadAll(a.in)
-		return src, "stdin", err
-	}
-	src, err = os.ReadFile(path)
-	if err != nil {
-		return nil, "", refuse("Give the path of a file that can be read, or - for standard input.", "%v", err)
-	}
-	return src, path, nil
 }
 
 // checkJobs asks the server, and through it the plugins, what is wrong with each job of a file. All mistakes are written.
@@ -217,47 +177,4 @@ func (a *app) pointAt(file *parsedFile, job *jobfile.Job, err error) error {
 	}
 	fmt.Fprintf(a.errOut, "Error: job %s was refused; nothing was changed.\n", job.Spec.Name)
 	return errShown(exitRefused)
-}
-
-func (a *app) jobValidate() *cobra.Command {
-	return &cobra.Command{
-		Use: "validate FILE", Short: "Check a job file; a server that can be reached asks its plugins too", Args: takes(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := a.readJobs(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			asked, err := a.validateWithServer(cmd.Context(), file)
-			if err != nil {
-				return err
-			}
-			var names []string
-			for _, job := range file.Jobs {
-				names = append(names, job.Spec.Name)
-			}
-			return a.print(map[string]any{"valid": true, "jobs": names, "asked_server": asked}, func(w io.Writer, _ console.Style) {
-				fmt.Fprintf(w, "%s: %s, valid\n", args[0], console.Count(int64(len(names)), "job"))
-				if !asked {
-					fmt.Fprintln(w, "No server was asked, so nobody checked whether its plugins accept what the file says to them.")
-				}
-			})
-		},
-	}
-}
-
-// validateWithServer asks a server if there is one.
-func (a *app) validateWithServer(ctx context.Context, file *parsedFile) (asked bool, err error) {
-	s, err := a.connect()
-	if err != nil {
-		var none *noServer
-		if errors.As(err, &none) {
-			return false, nil
-		}
-		return false, err
-	}
-	err = a.checkJobs(ctx, s, file)
-	if err != nil && unreachable(err) && client.Detail(err) == nil {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -35,7 +35,7 @@ func main() {
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	a := &app{in: os.Stdin, out: os.Stdout, errOut: os.Stderr, env: os.Getenv}
+	a := &app{in: os.Stdin, out: os.Stdout, errOut: os.Stderr, env: os.Getenv, environ: os.Environ}
 	code := a.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

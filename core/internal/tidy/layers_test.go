@@ -53,7 +53,7 @@ var layers = []layer{
 	},
 	{packages: []string{"core/metrics"}, imports: []string{"core/engine", "sdk/cluster"}},
 	{packages: []string{"core/dashboard"}, imports: []string{"core/engine", "core/pki", "proto/...", "sdk/cluster"}},
-	{packages: []string{"core/hcltext"}},
+	{packages: []string{"core/hcltext"}, imports: []string{"sdk/cluster"}},
 	{packages: []string{"core/config"}, imports: []string{"core/hcltext", "sdk/..."}},
 	{packages: []string{"core/jobfile"}, imports: []string{"core/hcltext", "sdk/..."}},
 	{packages: []string{"core/compose"}, imports: []string{"core/hcltext", "core/jobfile", "sdk/cluster"}},
