@@ -76,11 +76,13 @@ func (b *board) committed(turn engine.Turn) {
 }
 
 // How old what was found may be: it is looked for again no sooner than this after the last time, and only if something was committed, or after longer, since some of
-// it follows from the time alone. What takes long to find is looked for more rarely, so that it takes no more than a twentieth of one processor.
+// it follows from the time alone. What takes long to find is looked for more rarely, so that it takes no more than a twentieth of one processor, but never more rarely
+// than people would wait.
 const (
 	memoLeast = time.Second
 	memoMost  = 5 * time.Second
 	memoShare = 20
+	memoWait  = 15 * time.Second
 )
 
 // memo keeps what was found in a state, for all who look at about the same time.
@@ -101,7 +103,7 @@ func (m *memo[T]) get(revision uint64, find func() (T, error)) (T, error) {
 	defer m.mu.Unlock()
 	began := m.now()
 	age := began.Sub(m.at)
-	if m.there && (age < max(memoLeast, memoShare*m.cost) || revision == m.revision && age < memoMost) {
+	if m.there && (age < max(memoLeast, min(memoWait, memoShare*m.cost)) || revision == m.revision && age < memoMost) {
 		return m.value, nil
 	}
 	value, err := find()

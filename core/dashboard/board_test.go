@@ -105,9 +105,9 @@ func TestMemoTakesItsShare(t *testing.T) {
 	if get(2) != 1 {
 		t.Error("what takes a second was looked for again after 10")
 	}
-	now = now.Add(10 * time.Second)
+	now = now.Add(5 * time.Second)
 	if get(2) != 2 {
-		t.Error("it was not looked for after 20")
+		t.Error("it was not looked for after 15")
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/setpointd/setpoint/test/internal/bench"
 )
 
-// cluster is a real one, of one server and its agents.
-type cluster struct {
+// real is a real cluster, of one server and its agents.
+type real struct {
 	t   *testing.T
 	bin string
 	dir string
@@ -23,14 +23,14 @@ type cluster struct {
 }
 
 // start builds and starts one of three nodes, which ends with the test.
-func start(t *testing.T) *cluster {
+func start(t *testing.T) *real {
 	t.Helper()
 	dir := t.TempDir()
 	bin, err := bench.Build(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, bin: bin.Setpoint, dir: filepath.Join(dir, "data")}
+	c := &real{t: t, bin: bin.Setpoint, dir: filepath.Join(dir, "data")}
 	cmd := exec.Command(bin.Setpoint, "dev", "--nodes", "3", "--data-dir", c.dir, "--listen", "127.0.0.1:0", "--dashboard", "127.0.0.1:0")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -49,7 +49,7 @@ func start(t *testing.T) *cluster {
 }
 
 // run runs a command and returns what it prints.
-func (c *cluster) run(args ...string) string {
+func (c *real) run(args ...string) string {
 	c.t.Helper()
 	cmd := exec.Command(c.bin, append(args, "--data-dir", c.dir)...)
 	var out, failed bytes.Buffer
@@ -71,13 +71,13 @@ func (c *cluster) run(args ...string) string {
 }
 
 // link returns one that lets the administrator in.
-func (c *cluster) link() string {
+func (c *real) link() string {
 	c.t.Helper()
 	return strings.TrimSpace(c.run("dashboard"))
 }
 
 // job runs one of simulated tasks.
-func (c *cluster) job(name string, count int, more string) {
+func (c *real) job(name string, count int, more string) {
 	c.t.Helper()
 	path := filepath.Join(filepath.Dir(c.dir), name+".hcl")
 	text := fmt.Sprintf("job %q {\n  count = %d\n%s\n  task {\n    driver = \"sim\"\n    resources {\n      cpu    = 0.25\n      memory = \"256MiB\"\n    }\n  }\n}\n", name, count, more)
