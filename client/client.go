@@ -18,11 +18,14 @@ import (
 	"github.com/setpointd/setpoint/proto/setpoint/api/v1/apiv1connect"
 )
 
-// How long it may take to reach a server.
+// How long it may take to reach a server, and to miss it.
 const (
 	dialTimeout      = 5 * time.Second
 	handshakeTimeout = 10 * time.Second // longer than a server has connections wait for their turn
 	idleTimeout      = time.Minute
+	// A server that vanished without a word is found by pings: what is followed, or typed at, would wait for it for long.
+	pingAfter   = 15 * time.Second
+	pingTimeout = 10 * time.Second
 )
 
 // Options say which server is asked, and as whom.
@@ -65,6 +68,7 @@ func newTransport(config *tls.Config) *http.Transport {
 		TLSClientConfig: config, ForceAttemptHTTP2: true,
 		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSHandshakeTimeout: handshakeTimeout, IdleConnTimeout: idleTimeout,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
 }
 

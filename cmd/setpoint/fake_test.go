@@ -40,6 +40,12 @@ type fakeServer struct {
 // newFake starts a fake server and writes its data directory.
 func newFake(t *testing.T) *fakeServer {
 	t.Helper()
+	return newFakeWith(t, nil)
+}
+
+// newFakeWith starts one with other answers; nil: its own.
+func newFakeWith(t *testing.T, answers apiv1connect.ApiServiceHandler) *fakeServer {
+	t.Helper()
 	f := &fakeServer{dir: datadir.Dir(t.TempDir())}
 	authority, err := pki.LoadOrCreateAuthority(f.dir.Authority(), "test", time.Now())
 	if err != nil {
@@ -57,7 +63,10 @@ func newFake(t *testing.T) *fakeServer {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle(apiv1connect.NewApiServiceHandler(f))
+	if answers == nil {
+		answers = f
+	}
+	mux.Handle(apiv1connect.NewApiServiceHandler(answers))
 	s := &http.Server{Handler: mux, TLSConfig: pki.ServerTLS(pki.NewHolder(pair))}
 	var served sync.WaitGroup
 	served.Go(func() { _ = s.ServeTLS(listener, "", "") })

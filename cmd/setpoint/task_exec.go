@@ -127,6 +127,9 @@ func noExec(shown, err error) error {
 	var f *failure
 	if errors.As(shown, &f) {
 		f.code = code
+		if client.Detail(err) == nil && !unreachable(err) && connect.CodeOf(err) != connect.CodePermissionDenied && connect.CodeOf(err) != connect.CodeUnauthenticated {
+			f.text = "the connection to the server broke, and the command in the task is ended: " + f.text
+		}
 		return shown
 	}
 	return &failure{code: code, text: shown.Error()}
@@ -151,6 +154,8 @@ func (x *execution) send(m *apiv1.TaskExecRequest) error {
 func (x *execution) run(ctx context.Context) (code int, err error) {
 	defer x.stream.CloseResponse() //nolint:errcheck // what it says, Receive says too
 	defer x.stream.CloseRequest()  //nolint:errcheck // the same
+	// A stream on which nothing goes up hears of its context's end only by this.
+	defer context.AfterFunc(ctx, func() { _ = x.stream.CloseRequest() })()
 	if err := x.send(&apiv1.TaskExecRequest{Message: &apiv1.TaskExecRequest_Begin{Begin: x.begin}}); err != nil && !errors.Is(err, io.EOF) {
 		return 0, err // after EOF, Receive tells why
 	}

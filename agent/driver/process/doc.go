@@ -8,6 +8,9 @@
 // takes limits, groups and user upon itself, and then becomes the task's program (become.go). Which limits the machine enforces is told as attributes of the
 // node; what a task asks for beyond them is refused or told with its handle, by Options.Enforce.
 //
+// A command that runs inside a task (Exec) is born the same way, by an escort, which is the shim's program again, as a child of the agent: it starts the command, is the
+// reaper of all that descends from it, and ends that when the agent hangs up or dies. It needs nothing of the task's shim, so that of an older agent will do.
+//
 // All that is known of a task lies in its directory:
 //
 //	DIR/tasks/ID/           ID is the escaped task id; mode 0711, so that a task of another user reaches its working directory
