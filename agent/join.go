@@ -197,6 +197,9 @@ func derOf(request []byte) []byte {
 
 // passing reports whether an error of a call may be gone when it is made again.
 func passing(err error) bool {
+	if errors.Is(err, pki.ErrOtherCluster) {
+		return false
+	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeAborted, connect.CodeResourceExhausted, connect.CodeInternal,
 		connect.CodeUnknown, connect.CodeCanceled:

@@ -109,6 +109,9 @@ func trusting(fingerprint Fingerprint, authority func(*tls.ConnectionState) (*x5
 	}
 }
 
+// ErrOtherCluster is returned when a machine that joins is shown no certificate of the authority that its token names. Asking again changes nothing.
+var ErrOtherCluster = errors.New("the server does not belong to the cluster of the join token")
+
 var errNoServerCertificate = errors.New("the server showed no certificate")
 
 // AuthorityOf returns the authority of that fingerprint from the certificates that a server showed.
@@ -121,7 +124,7 @@ func AuthorityOf(conn *tls.ConnectionState, fingerprint Fingerprint) (*x509.Cert
 			return cert, nil
 		}
 	}
-	return nil, fmt.Errorf("the server does not belong to the cluster of the join token: none of its certificates has the fingerprint %s", fingerprint)
+	return nil, fmt.Errorf("%w: none of its certificates has the fingerprint %s", ErrOtherCluster, fingerprint)
 }
 
 // PeerAuthority returns the fingerprint of the authority that the certificate at the other end of a connection was verified with. Without a verified certificate the
