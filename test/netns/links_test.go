@@ -164,10 +164,7 @@ func TestTheServerIsAway(t *testing.T) {
 // Agents are replaced by another version, one after the other: no task is touched, and the nodes say the new version.
 func TestAgentsAreUpgraded(t *testing.T) {
 	c := start(t, bench.Options{})
-	next, err := bench.BuildVersion(builtIn, "9.9.9")
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := programs.Version(t, "9.9.9")
 	c.RunJobsWait(30*time.Second, bench.Job{Name: "web", Count: 6, Command: []string{"sleep", "1000"}})
 	before := pids(c)
 	for _, n := range bench.Ns(3) {
@@ -182,4 +179,29 @@ func TestAgentsAreUpgraded(t *testing.T) {
 	}
 	c.Must("job", "stop", "web")
 	c.Until(15*time.Second, "the new agents stop what the old ones started", func() (bool, any) { now := pids(c); return len(now) == 0, now })
+}
+
+// Over a line on which everything takes three tenths of a second in each direction, everything works, and no node counts as silent.
+func TestALongLine(t *testing.T) {
+	c := start(t, bench.Options{Relayed: []string{"n3"}})
+	c.Relay("n3").Delay(300 * time.Millisecond)
+	revision := c.Status().Revision
+	job := bench.Job{Name: "web", Count: 6, More: "update {\n parallelism = 2\n monitor = \"1s\"\n}"}
+	c.RunJobsWait(60*time.Second, job)
+	job.MoreTask = "env = { V = \"2\" }"
+	c.RunJobsWait(60*time.Second, job)
+	c.KillServer()
+	c.StartServer()
+	c.Until(10*time.Second, "all are ready", func() (bool, any) { n := c.Ready(); return n == 3, n })
+	for _, e := range c.EventsFrom(revision, "") {
+		if e.Kind == "node_state" && strings.Contains(e.Text, "down") {
+			t.Errorf("%+v", e)
+		}
+	}
+	if got := on(c, "web"); !maps.Equal(got, map[string]int{"n1": 2, "n2": 2, "n3": 2}) {
+		t.Errorf("web runs on %v", got)
+	}
+	if lives := c.Lives("web"); len(lives) != 12 {
+		t.Errorf("%d tasks were started, want six of each version", len(lives))
+	}
 }

@@ -1,7 +1,6 @@
 package netns
 
 import (
-	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -9,27 +8,9 @@ import (
 	"github.com/setpointd/setpoint/test/internal/bench"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if builtIn != "" {
-		if err := os.RemoveAll(builtIn); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(programs.Run(m)) }
 
-// builtIn is the directory of the binaries once they are built.
-var builtIn string
-
-var build = sync.OnceValues(func() (bench.Binaries, error) {
-	dir, err := os.MkdirTemp("", "setpoint-netns")
-	if err != nil {
-		return bench.Binaries{}, err
-	}
-	builtIn = dir
-	return bench.Build(dir)
-})
+var programs = bench.NewPrograms("setpoint-netns")
 
 var missing = sync.OnceValue(bench.NetworkMissing)
 
@@ -42,17 +23,13 @@ func start(t *testing.T, opts bench.Options) *bench.Cluster {
 	if why := missing(); why != "" {
 		t.Skipf("no network namespaces here: %s", why)
 	}
-	bin, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
 	opts.Network = true
 	opts.Keep = os.Getenv("SETPOINT_SCENARIOS_KEEP") != ""
 	if opts.Nodes == nil {
 		opts.Nodes = bench.Ns(3)
 	}
 	t.Parallel()
-	return bench.Start(t, bin, opts)
+	return bench.Start(t, programs.Binaries(t), opts)
 }
 
 // on returns how many tasks of a job run on each node.

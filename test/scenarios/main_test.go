@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,27 +25,10 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}
-	code := m.Run()
-	if builtIn != "" {
-		if err := os.RemoveAll(builtIn); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}
-	os.Exit(code)
+	os.Exit(programs.Run(m))
 }
 
-// builtIn is the directory of the binaries once they are built.
-var builtIn string
-
-// build builds the binaries, once for all tests.
-var build = sync.OnceValues(func() (bench.Binaries, error) {
-	dir, err := os.MkdirTemp("", "setpoint-scenarios")
-	if err != nil {
-		return bench.Binaries{}, err
-	}
-	builtIn = dir
-	return bench.Build(dir)
-})
+var programs = bench.NewPrograms("setpoint-scenarios")
 
 // full reports whether scenarios are played in full.
 func full() bool { return os.Getenv("SETPOINT_SCENARIOS") == "full" }
@@ -63,39 +45,6 @@ func scaled[T int | time.Duration](brief, whole T) T {
 func start(t *testing.T, opts bench.Options) *bench.Cluster {
 	t.Helper()
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it takes a while")
-	}
 	opts.Keep = os.Getenv("SETPOINT_SCENARIOS_KEEP") != ""
-	return bench.Start(t, binaries(t), opts)
-}
-
-// buildClocked builds the program whose clock can be shifted, once for all tests, beside the others.
-var buildClocked = sync.OnceValues(func() (string, error) {
-	if _, err := build(); err != nil {
-		return "", err
-	}
-	return bench.BuildClocked(builtIn)
-})
-
-// clocked is the program whose clock can be shifted.
-func clocked(t *testing.T) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("it takes a while")
-	}
-	program, err := buildClocked()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program
-}
-
-func binaries(t *testing.T) bench.Binaries {
-	t.Helper()
-	b, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return bench.Start(t, programs.Binaries(t), opts)
 }

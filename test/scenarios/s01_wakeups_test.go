@@ -115,7 +115,7 @@ func Test01CPerNodeTask(t *testing.T) {
 // The constraint plugin takes two seconds for an answer, and the label that the answer is about changes meanwhile. No other event follows, and the task
 // must run all the same.
 func Test01DChangeDuringSlowDecision(t *testing.T) {
-	b := binaries(t)
+	b := programs.Binaries(t)
 	c := start(t, bench.Options{Nodes: bench.Ns(2), Config: fmt.Sprintf(`plugin "constraint" {
   path    = %q
   args    = ["constraint", "-match-delay", "1s"]
@@ -140,7 +140,7 @@ func Test01DChangeDuringSlowDecision(t *testing.T) {
 
 // The filter refuses the job itself as it is, wherever it might run. Once the job has the label that the filter wants, it runs, and nobody needs to do more.
 func Test01EWaitingJobChanges(t *testing.T) {
-	b := binaries(t)
+	b := programs.Binaries(t)
 	c := start(t, bench.Options{Nodes: bench.Ns(2), Config: pluginBlock("constraint", b.Plugin, []string{"constraint", "-needs", "ok=1"}, "")})
 	job := bench.Job{Name: "x"}
 	c.RunJobs(job)

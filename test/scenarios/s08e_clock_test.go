@@ -18,7 +18,7 @@ func Test08EClockJumps(t *testing.T) {
 		config += fmt.Sprintf("plugin %q {\n  sandbox = \"off\"\n}\n", name)
 	}
 	// V6 goes by the times of events, which are those of the clock that is wrong.
-	c := start(t, bench.Options{Nodes: bench.Ns(3), Clocked: clocked(t), Config: config, Unchecked: []string{"V6"}})
+	c := start(t, bench.Options{Nodes: bench.Ns(3), Clocked: programs.Clocked(t), Config: config, Unchecked: []string{"V6"}})
 	delay, hold := scaled(4*time.Second, 10*time.Second), scaled(5*time.Second, 10*time.Second)
 	c.RunJobsWait(20*time.Second, bench.Job{Name: "web", Count: 9})
 	c.RunJobs(
@@ -88,7 +88,7 @@ func Test08EClockJumps(t *testing.T) {
 
 // An agent whose clock is somewhat wrong joins; one whose clock is far from right says so, with both times.
 func Test08FAnAgentsClockIsWrong(t *testing.T) {
-	c := start(t, bench.Options{Nodes: bench.Ns(1), Clocked: clocked(t)})
+	c := start(t, bench.Options{Nodes: bench.Ns(1), Clocked: programs.Clocked(t)})
 	ready := 2
 	for name, behind := range map[string]time.Duration{"late": 10 * time.Minute, "early": -10 * time.Minute} {
 		c.JoinLate(bench.N(name), behind)

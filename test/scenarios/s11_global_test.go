@@ -280,7 +280,7 @@ func Test11DKilledInADrain(t *testing.T) {
 // The plugin that says which slots a global job has fails for a time, while things happen that it is asked about. The tasks stay as they are, each job says
 // once what is the matter, and no records are made; then all goes on.
 func Test11FPluginErrors(t *testing.T) {
-	b := binaries(t)
+	b := programs.Binaries(t)
 	broken := filepath.Join(t.TempDir(), "broken")
 	c := start(t, bench.Options{Nodes: globalNodes(), Config: pluginBlock("global", b.Plugin, []string{"global", "-fail-while", broken}, "sandbox = \"off\"")})
 	jobs := fiveGlobals()

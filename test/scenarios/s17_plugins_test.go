@@ -4,36 +4,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/setpointd/setpoint/test/internal/bench"
 )
 
-// faultBuilt builds the plugin with faults, once for all tests.
-var faultBuilt = sync.OnceValues(func() (string, error) {
-	if _, err := build(); err != nil {
-		return "", err
-	}
-	path := filepath.Join(builtIn, "faultplugin")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/setpointd/setpoint/test/internal/faultplugin").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build the plugin with faults: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
+// faultPlugin returns the plugin with faults.
 func faultPlugin(t *testing.T) string {
 	t.Helper()
-	path, err := faultBuilt()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return programs.Other(t, "faultplugin", "./test/internal/faultplugin")
 }
 
 // faulty is the configuration of the constraint plugin with faults.
@@ -322,7 +304,7 @@ func Test17MemoryLimit(t *testing.T) {
 
 // A slow plugin is waited for, and what changes meanwhile is not lost.
 func Test17BSlow(t *testing.T) {
-	config := pluginBlock("constraint", binaries(t).Plugin, []string{"constraint", "-match-delay", "500ms"}, "timeout = \"5s\"")
+	config := pluginBlock("constraint", programs.Binaries(t).Plugin, []string{"constraint", "-match-delay", "500ms"}, "timeout = \"5s\"")
 	c := start(t, bench.Options{Nodes: bench.Ns(3), Config: config})
 	var jobs []bench.Job
 	for i := range 20 {

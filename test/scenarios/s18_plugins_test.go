@@ -24,7 +24,7 @@ func withChildren(b bench.Binaries) string {
 
 // The server is killed at any moment, also while it starts its plugins: nothing of them is left, and the next one has three again.
 func Test18AKilledServerLeavesNoPlugin(t *testing.T) {
-	b := binaries(t)
+	b := programs.Binaries(t)
 	c := start(t, bench.Options{Nodes: bench.Ns(1), Config: withChildren(b)})
 	c.RunJobsWait(20*time.Second, bench.Job{Name: "web", Count: 2})
 	lives := c.Lives("")

@@ -223,7 +223,7 @@ func logged(t *testing.T, c *bench.Cluster, words ...string) {
 // Names that are none are refused with their line; a directory that is a link is as good as any.
 func Test18FNames(t *testing.T) {
 	dir := t.TempDir()
-	bin := binaries(t)
+	bin := programs.Binaries(t)
 	validate := func(text string) (string, int) {
 		t.Helper()
 		file := filepath.Join(dir, "c.hcl")

@@ -78,7 +78,7 @@ func Test18CStaleIdentity(t *testing.T) {
 	defer os.RemoveAll(dir)
 	config := fmt.Sprintf("data_dir = %q\nlisten {\n  api = %q\n}\n", filepath.Join(dir, "server"), bench.FreeAddress(t))
 	check(t, os.WriteFile(filepath.Join(dir, "server.hcl"), []byte(config), 0o600))
-	cmd := exec.Command(unshare[0], append(unshare[1:], "sh", "-c", staleIdentity, "sh", dir, binaries(t).Setpoint)...)
+	cmd := exec.Command(unshare[0], append(unshare[1:], "sh", "-c", staleIdentity, "sh", dir, programs.Binaries(t).Setpoint)...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir, "SETPOINT_DATA_DIR=" + filepath.Join(dir, "server")}
 	cmd.WaitDelay = time.Second
 	timer := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })

@@ -53,7 +53,8 @@ func (c *Cluster) Join(n Node) *Agent {
 	return a
 }
 
-// JoinLate starts an agent whose machine's clock is so much behind, or ahead if that is less than 0. It does not wait for its node.
+// JoinLate starts an agent whose machine's clock is so much behind, or ahead if that is less than 0. It does not wait for its node. ShiftClock shifts the clock
+// later.
 func (c *Cluster) JoinLate(n Node, behind time.Duration) *Agent {
 	c.t.Helper()
 	a := c.prepare(n)
@@ -106,6 +107,10 @@ func (a *Agent) begin() *Agent {
 func (a *Agent) configure() {
 	a.c.t.Helper()
 	c, n := a.c, a.Node
+	server := c.addr
+	if r := c.relays[n.Name]; r != nil {
+		server = r.address
+	}
 	var labels strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
 		fmt.Fprintf(&labels, "    %s = %q\n", key, n.Labels[key])
@@ -127,7 +132,7 @@ agent {
     units  = {%s}
   }
 }
-`, c.addr, c.path("token"), n.Name, a.dir, labels.String(), n.Capacity.CPU, n.Capacity.Memory, units(n.Capacity.Units)))
+`, server, c.path("token"), n.Name, a.dir, labels.String(), n.Capacity.CPU, n.Capacity.Memory, units(n.Capacity.Units)))
 }
 
 // Resize starts the agent again on a machine that has so much to give. What runs there runs on.
@@ -309,3 +314,6 @@ func (a *Agent) events() ([]sim.Event, error) {
 	}
 	return a.said, err
 }
+
+// File is the path of a file in the agent's data directory.
+func (a *Agent) File(name string) string { return filepath.Join(a.dir, name) }

@@ -71,11 +71,15 @@ func BuildClocked(dir string) (string, error) {
 	if strings.Count(string(text), readsClock) != 1 {
 		return "", errors.New("this standard library does not read the wall clock in the one place that is known here")
 	}
+	into, err := overlayDir()
+	if err != nil {
+		return "", err
+	}
 	changed := strings.Replace(string(text), readsClock, readsClock+shiftsClock, 1)
 	replace := make(map[string]string)
 	for name, text := range map[string]string{"time.go": changed, "shift.go": shiftSource} {
-		replace[filepath.Join(source, name)] = filepath.Join(dir, name)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		replace[filepath.Join(source, name)] = filepath.Join(into, name)
+		if err := writeWhole(filepath.Join(into, name), []byte(text)); err != nil {
 			return "", err
 		}
 	}
@@ -86,15 +90,27 @@ func BuildClocked(dir string) (string, error) {
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
 		return "", err
 	}
-	root, err := run("", "go", "list", "-m", "-f", "{{.Dir}}")
+	return program, buildInto(program, "./cmd/setpoint", "-overlay", filepath.Join(dir, "overlay.json"))
+}
+
+// overlayDir is where the changed files of the standard library lie: always at one place, since the builder's cache goes by it, and all is built anew otherwise.
+func overlayDir() (string, error) {
+	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("find the module: %w", err)
+		return "", fmt.Errorf("find a place for the changed standard library: %w", err)
 	}
-	_, err = run(strings.TrimSpace(root), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./cmd/setpoint")
+	dir := filepath.Join(cache, "setpoint-clocked")
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// writeWhole writes a file that others may be reading or writing as well, with the same content.
+func writeWhole(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "new")
 	if err != nil {
-		return "", fmt.Errorf("build a program whose clock can be shifted: %w", err)
+		return err
 	}
-	return program, nil
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close(), os.Rename(f.Name(), path))
 }
 
 // clocked puts the program and a clock of its own into a directory.
@@ -112,6 +128,12 @@ func (c *Cluster) clocked(dir string) {
 func (c *Cluster) ShiftClock(by time.Duration) {
 	c.t.Helper()
 	c.shift(c.path("clocked"), by)
+}
+
+// ShiftClock has the wall clock of an agent that was started with JoinLate be wrong by so much from now on.
+func (a *Agent) ShiftClock(by time.Duration) {
+	a.c.t.Helper()
+	a.c.shift(a.clock, by)
 }
 
 // shift writes by how much the clock of a directory is wrong. The file stays the one that is mapped.

@@ -27,6 +27,7 @@ type Options struct {
 
 	SampleEvery time.Duration // between two samples, where looking takes long; 0: five times a second
 	Network     bool          // the server and each node have an address of their own, and a cable that can be cut; see NetworkMissing
+	Relayed     []string      // names of nodes whose agents reach the server over a Relay; with Network
 	Clocked     string        // BuildClocked's program: the server runs it, and ShiftClock shifts its wall clock
 }
 
@@ -60,6 +61,8 @@ type Cluster struct {
 	addr string   // of the server, as agents and commands reach it
 	net  *network // nil: all of it is on one host
 
+	relays map[string]*Relay // by node
+
 	server     *process
 	serverAway atomic.Bool // the test has killed it
 
@@ -84,10 +87,14 @@ func Start(t testing.TB, bin Binaries, opts Options) *Cluster {
 	c := &Cluster{
 		Dir: dir, t: t, bin: bin, opts: opts, addr: FreeAddress(t),
 		agents: map[string]*Agent{}, jobs: map[string]Job{}, removed: map[string]time.Time{}, closed: map[string][]span{},
+		relays: map[string]*Relay{},
 	}
 	if opts.Network {
 		c.net = newNetwork(t)
 		c.addr = c.net.hosts[serverHost].address + ":7480"
+		for _, name := range opts.Relayed {
+			c.relays[name] = c.net.relayAt(name, c.addr)
+		}
 	}
 	t.Cleanup(c.end)
 	c.write(c.path("server.hcl"), c.configText(opts.Config))
@@ -158,6 +165,9 @@ func FreeAddress(t testing.TB) string {
 	defer l.Close()
 	return l.Addr().String()
 }
+
+// Relay returns what stands between a node's agent and the server.
+func (c *Cluster) Relay(node string) *Relay { return c.relays[node] }
 
 // Address is where agents reach the server.
 func (c *Cluster) Address() string { return c.addr }

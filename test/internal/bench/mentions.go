@@ -72,6 +72,9 @@ func (s *Sampler) lookForMentions(ctx context.Context, v *view) error {
 }
 
 func (s *Sampler) lookForEvents(ctx context.Context, v *view) error {
+	if len(v.nodes)+len(v.tasks) == 0 {
+		return nil // of a state that is empty there may be no event yet, and one would be waited for
+	}
 	req := &apiv1.WatchEventsRequest{}
 	if s.memory.revision > 0 {
 		req.FromRevision = new(s.memory.revision + 1)

@@ -8,13 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // network gives the server and each node a network namespace and an address of its own, and joins them by a switch in another namespace. Nothing of the machine's
@@ -25,6 +22,8 @@ type network struct {
 	hosts map[string]*host
 	links sync.WaitGroup // of the relay
 	entry net.Listener   // where the test itself reaches the server
+
+	relays []net.Listener
 }
 
 // host is one end of a cable at the switch.
@@ -98,8 +97,11 @@ func (n *network) add(name string) *host {
 func (n *network) remove() {
 	if n.entry != nil {
 		_ = n.entry.Close()
-		n.links.Wait()
 	}
+	for _, r := range n.relays {
+		_ = r.Close()
+	}
+	n.links.Wait()
 	spaces := []string{n.name}
 	for _, h := range n.hosts {
 		spaces = append(spaces, h.space)
@@ -171,31 +173,6 @@ func (n *network) relay(address string) string {
 		}
 	})
 	return n.entry.Addr().String()
-}
-
-// dialWithin connects from within a namespace. A socket stays in the namespace where it was made.
-func dialWithin(space, address string) (net.Conn, error) {
-	there, err := os.Open(space)
-	if err != nil {
-		return nil, err
-	}
-	defer there.Close()
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, and nothing else runs in that namespace
-		if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- result{err: err}
-			return
-		}
-		conn, err := net.Dial("tcp", address)
-		done <- result{conn, err}
-	}()
-	r := <-done
-	return r.conn, r.err
 }
 
 // Cut cuts the node's cable: nothing comes in and nothing goes out, and nobody is told.

@@ -1,24 +1,15 @@
 package bench
 
 import (
-	"fmt"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 )
 
 // BuildVersion builds setpoint with a version of its own, beside what Build built into a directory, and returns its path.
 func BuildVersion(dir, version string) (string, error) {
-	root, err := run("", "go", "list", "-m", "-f", "{{.Dir}}")
-	if err != nil {
-		return "", fmt.Errorf("find the module: %w", err)
-	}
 	path := filepath.Join(dir, "setpoint-"+version)
-	if _, err := run(strings.TrimSpace(root), "go", "build", "-ldflags", "-X main.version="+version, "-o", path, "./cmd/setpoint"); err != nil {
-		return "", fmt.Errorf("build version %s: %w", version, err)
-	}
-	return path, nil
+	return path, buildInto(path, "./cmd/setpoint", "-ldflags", "-X main.version="+version)
 }
 
 // Upgrade ends the agent as a service manager does, and starts another program in its place. What runs on the node runs on.
