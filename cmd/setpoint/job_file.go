@@ -159,7 +159,7 @@ func filesBelow(dir string) func(string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer root.Close()
+		defer func() { _ = root.Close() }() // it was only read
 		f, err := root.Open(path)
 		if err != nil {
 			return nil, fmt.Errorf("%w; the path is relative to the directory of the job file, and must not lead out of it", err)

@@ -143,7 +143,7 @@ func replaceFile(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name())
+	defer func() { _ = os.Remove(temp.Name()) }() // which is gone if it took the file's place
 	_, err = temp.Write(content)
 	if err := errors.Join(err, temp.Chmod(info.Mode().Perm()), temp.Close()); err != nil {
 		return err
