@@ -14,8 +14,6 @@ type ask struct {
 	dashboard *Dashboard
 }
 
-func (a *ask) board() *board { return a.dashboard.board }
-
 // page is what every page is made with.
 type page struct {
 	Title   string

@@ -34,7 +34,7 @@ func (t *tail) recent(ctx context.Context) (template.HTML, uint64, error) {
 	if err != nil {
 		return "", 0, err
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }() // it was only read
 	var all []*apiv1.Event
 	revision := uint64(0)
 	for stream.Receive() {
@@ -81,7 +81,7 @@ func (t *tail) follow(ctx context.Context, after uint64, to chan<- message) {
 		send(message{kind: "reload"})
 		return
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }() // it was only read
 	for stream.Receive() {
 		m := stream.Msg()
 		all := m.GetEvents()

@@ -115,7 +115,8 @@ func (d *Dashboard) jobView(a *ask) (*view, error) {
 			return []region{
 				{"job", "jobhead.html", detail},
 				{"stalls", "stalls.html", stallList{Causes: d.board.stalledOf(ctx, name), Members: 10}},
-				{"tasks", "tasktable.html", tasks}, {"versions", "versions.html", detail},
+				{"tasks", "tasktable.html", tasks},
+				{"versions", "versions.html", detail},
 			}, nil
 		},
 	}, nil

@@ -89,7 +89,7 @@ func (d *Dashboard) logsView(a *ask) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }() // it was only read
 	var text bytes.Buffer
 	for stream.Receive() {
 		text.Write(stream.Msg().GetData())

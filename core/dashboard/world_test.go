@@ -153,13 +153,16 @@ func (none) CheckJob(context.Context, cluster.JobSpec) []cluster.Problem { retur
 func (none) Create(context.Context, pki.Role, time.Duration) (t pki.Token, s pki.StoredToken, err error) {
 	return t, s, errors.ErrUnsupported
 }
-func (none) List(context.Context) ([]pki.StoredToken, error)      { return nil, nil }
-func (none) Revoke(context.Context, pki.TokenHash) error          { return errors.ErrUnsupported }
-func (none) Verify(context.Context, pki.Token) (pki.Role, error)  { return "", errors.ErrUnsupported }
+func (none) List(context.Context) ([]pki.StoredToken, error)     { return nil, nil }
+func (none) Revoke(context.Context, pki.TokenHash) error         { return errors.ErrUnsupported }
+func (none) Verify(context.Context, pki.Token) (pki.Role, error) { return "", errors.ErrUnsupported }
+
 func (none) Sign(time.Time, pki.Identity, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
+
 func (none) OpenLogs(context.Context, cluster.NodeID, *agentv1.LogRequest) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader("hello <b>\n")), nil
 }
+
 func (none) Trial(context.Context, string, []engine.Class, []engine.IndexedNode) ([]engine.ClassVerdict, error) {
 	return nil, nil
 }

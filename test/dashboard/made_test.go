@@ -160,7 +160,8 @@ type parts struct{}
 func (parts) Plugins() []api.Plugin {
 	since := time.Now().Add(-3 * time.Hour)
 	return []api.Plugin{
-		{Name: "constraint", Version: "1.0.0", State: "running", Interfaces: []string{"filter"}, Since: since}, {Name: "drain", Version: "1.0.0", State: "running", Interfaces: []string{"drainer"}, Since: since},
+		{Name: "constraint", Version: "1.0.0", State: "running", Interfaces: []string{"filter"}, Since: since},
+		{Name: "drain", Version: "1.0.0", State: "running", Interfaces: []string{"drainer"}, Since: since},
 		{Name: "global", Version: "1.0.0", State: "running", Interfaces: []string{"job_type"}, JobTypes: []string{"global", "global-batch"}, Since: since},
 	}
 }
@@ -176,7 +177,8 @@ func (parts) OpenLogs(context.Context, cluster.NodeID, *agentv1.LogRequest) (io.
 func (parts) Create(context.Context, pki.Role, time.Duration) (t pki.Token, s pki.StoredToken, err error) {
 	return t, s, errors.ErrUnsupported
 }
-func (parts) List(context.Context) ([]pki.StoredToken, error)      { return nil, nil }
-func (parts) Revoke(context.Context, pki.TokenHash) error          { return errors.ErrUnsupported }
-func (parts) Verify(context.Context, pki.Token) (pki.Role, error)  { return "", errors.ErrUnsupported }
+func (parts) List(context.Context) ([]pki.StoredToken, error)     { return nil, nil }
+func (parts) Revoke(context.Context, pki.TokenHash) error         { return errors.ErrUnsupported }
+func (parts) Verify(context.Context, pki.Token) (pki.Role, error) { return "", errors.ErrUnsupported }
+
 func (parts) Sign(time.Time, pki.Identity, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
