@@ -82,6 +82,10 @@ scenarios: build ## Run the black-box scenarios with all their repetitions (long
 agents: ## Have 2,000 agents come back at once when the server is started again (AGENTS: how many)
 	SETPOINT_AGENTS=$(AGENTS) go test -count=1 -timeout 20m -v ./test/scale
 
+.PHONY: compare
+compare: build ## Play the same events on a Docker Swarm and on Setpoint and write docs/COMPARISON.md (root, docker.io; 10 minutes)
+	go run ./test/compare -bin bin -out docs/COMPARISON.md
+
 .PHONY: trace
 trace: ## Load the whole openb trace and compare what is said of every pod that waits with a plain count (3 minutes)
 	SETPOINT_TRACE=full go test -count=1 -timeout 20m -v ./test/turn -run '^TestTraceCauses$$'
