@@ -48,7 +48,7 @@ func (s *State) Restore(v any) error {
 	case *loadedTask:
 		s.loadTask(v)
 	case *loadedSlot:
-		s.slots.Load(v.id, v.packed)
+		s.loadSlot(v.id, v.packed)
 	case *cluster.Node:
 		s.words.node(v)
 		s.nodes.Set(v.ID, v)
@@ -58,7 +58,7 @@ func (s *State) Restore(v any) error {
 	case *cluster.Job:
 		s.jobs.Set(v.Name, v)
 	case *cluster.Slot:
-		s.slots.Load(v.ID(), packSlot(new(packer), v))
+		s.loadSlot(v.ID(), packSlot(new(packer), v))
 	case *cluster.Task:
 		var t loadedTask
 		t.of(new(packer), v)
@@ -121,6 +121,11 @@ func NewPreparer() func(record any) any {
 			return record
 		}
 	}
+}
+
+func (s *State) loadSlot(id string, packed packedSlot) {
+	before, _ := s.slots.Load(id, packed)
+	s.slotCounts.change(id, before, packed)
 }
 
 func (s *State) loadTask(t *loadedTask) {

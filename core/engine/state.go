@@ -30,7 +30,8 @@ type State struct {
 	onNode nodeTasks
 	stalls *btree.Map[string, *cluster.Stall]
 
-	unsettled unsettled
+	unsettled  unsettled
+	slotCounts slotCounts
 
 	fresh map[cluster.TaskID]*cluster.Task // of tasks that the turn changed, not packed: others are about to ask for them
 	words words                            // while it is loaded
@@ -48,6 +49,8 @@ func NewState(clusterID string) *State {
 		onNode:    newNodeTasks(),
 		stalls:    new(btree.Map[string, *cluster.Stall]),
 		unsettled: newUnsettled(),
+
+		slotCounts: newSlotCounts(),
 	}
 }
 
@@ -59,7 +62,7 @@ func (s *State) fork() *State {
 	c.fresh = nil
 	c.nodes, c.names, c.jobs, c.slots = s.nodes.Copy(), s.names.Copy(), s.jobs.Copy(), s.slots.Copy()
 	c.tasks, c.onNode, c.stalls = s.tasks.Copy(), s.onNode.fork(), s.stalls.Copy()
-	c.unsettled = s.unsettled.fork()
+	c.unsettled, c.slotCounts = s.unsettled.fork(), s.slotCounts.fork()
 	return &c
 }
 
@@ -130,27 +133,6 @@ func (s *State) slotsInto(job string, room func() *cluster.Slot) []*cluster.Slot
 	})
 	slices.SortFunc(out, func(a, b *cluster.Slot) int { return compareKeys(a.Key, b.Key) })
 	return out
-}
-
-// SlotCounts returns how many slots of a job are wanted, and of them how many are up and how many are done.
-func (s *State) SlotCounts(job string) (wanted, up, done int) {
-	prefix := job + "/"
-	s.slots.Ascend(prefix, func(id string, v packedSlot) bool {
-		if !strings.HasPrefix(id, prefix) {
-			return false
-		}
-		switch {
-		case v.has(slotUnwanted):
-			return true
-		case v.has(slotDone):
-			done++
-		case v.has(slotUp):
-			up++
-		}
-		wanted++
-		return true
-	})
-	return wanted, up, done
 }
 
 func compareKeys(a, b cluster.SlotKey) int {

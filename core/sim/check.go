@@ -86,7 +86,28 @@ func (w *World) checkIndexes(st *engine.State) {
 	if !maps.Equal(phases, kept) {
 		w.failf("index: tasks are in the phases %v, and are counted as %v", phases, kept)
 	}
+	for j := range st.Jobs() {
+		w.checkSlotCounts(st, j.Name)
+	}
 	w.looked("indexes")
+}
+
+func (w *World) checkSlotCounts(st *engine.State, job string) {
+	var wanted, up, done int
+	for _, s := range st.Slots(job) {
+		switch {
+		case s.Unwanted:
+			continue
+		case s.Done:
+			done++
+		case !s.UpSince.IsZero():
+			up++
+		}
+		wanted++
+	}
+	if w1, u1, d1 := st.SlotCounts(job); w1 != wanted || u1 != up || d1 != done {
+		w.failf("index: of the slots of %s %d are wanted, %d up and %d done, and %d, %d and %d are counted", job, wanted, up, done, w1, u1, d1)
+	}
 }
 
 // checkTurn checks what a turn changed.
