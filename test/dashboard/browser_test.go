@@ -119,7 +119,7 @@ func (b *browser) scheme(word string) {
 func (b *browser) open(url string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(url))
-	b.until(url+" is live", `!('live' in document.body.dataset) || document.getElementById('live').dataset.is === 'live'`)
+	b.until(url+" is live", `document.body && !('live' in document.body.dataset) || document.getElementById('live')?.dataset.is === 'live'`)
 }
 
 // login opens a link that lets somebody in.

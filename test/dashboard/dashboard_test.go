@@ -66,7 +66,7 @@ func TestDashboard(t *testing.T) {
 	b.size(1280, 900)
 	b.open(c.url + "/")
 	b.do(chromedp.KeyEvent("g"), chromedp.KeyEvent("n"))
-	b.until("the nodes are there", `location.pathname === '/nodes' && document.getElementById('live').dataset.is === 'live'`)
+	b.until("the nodes are there", `location.pathname === '/nodes' && document.getElementById('live')?.dataset.is === 'live'`)
 	b.do(chromedp.KeyEvent("j"), chromedp.KeyEvent("j"), chromedp.KeyEvent("\r"))
 	b.until("the second node is there", `location.pathname === '/nodes/n2'`)
 	b.do(chromedp.Click(`form[action="/logout"] button`))
