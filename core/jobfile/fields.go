@@ -22,6 +22,7 @@ type draft struct {
 	ports   []cluster.Port
 
 	addresses []cluster.Address
+	secrets   []cluster.Secret
 	plugins   map[string]map[string]any
 	short     hcltext.Value // constraints = […]
 }

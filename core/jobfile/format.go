@@ -83,6 +83,9 @@ func taskSection(t, d *cluster.TaskSpec) *section {
 		text(address, "pool", a.Pool, "")
 		w.add(address, true)
 	}
+	for _, s := range t.Secrets {
+		w.add(secretSection(s), true)
+	}
 	stop := newSection("stop")
 	text(stop, "signal", t.Stop.Signal, d.Stop.Signal)
 	stop.duration("grace", t.Stop.Grace, d.Stop.Grace)

@@ -51,7 +51,7 @@ func text[S ~string](w *section, name string, s, unsaid S) {
 	}
 }
 
-func number[N ~int | ~uint16](w *section, name string, n, unsaid N) {
+func number[N ~int | ~uint16 | ~uint64](w *section, name string, n, unsaid N) {
 	if n != unsaid {
 		w.value(name, cty.NumberIntVal(int64(n)))
 	}

@@ -27,6 +27,7 @@ func (d *draft) taskFields() hcltext.Fields {
 			"resources": {Read: d.in(d.resourceFields)},
 			"port":      {Label: "name", Repeated: true, Read: d.port},
 			"address":   {Label: "name", Repeated: true, Read: d.address},
+			"secret":    {Label: "name", Repeated: true, Read: d.secret},
 			"stop":      {Read: d.in(d.stopFields)},
 			"health":    {Read: d.health},
 		},

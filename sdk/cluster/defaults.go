@@ -24,6 +24,7 @@ const (
 	DefaultHealthInterval   = 10 * time.Second
 	DefaultHealthTimeout    = 5 * time.Second
 	DefaultUnavailable      = 25 // percent
+	DefaultSecretMode       = 0o400
 )
 
 // The drivers that agents bring along.
@@ -67,6 +68,11 @@ func (t TaskSpec) withDefaults() TaskSpec {
 	t.Driver = cmp.Or(t.Driver, DefaultDriver)
 	t.Stop.Signal = cmp.Or(t.Stop.Signal, DefaultStopSignal)
 	t.Stop.Grace = cmp.Or(t.Stop.Grace, DefaultStopGrace)
+	t.Secrets = slices.Clone(t.Secrets)
+	for i := range t.Secrets {
+		s := &t.Secrets[i]
+		s.Target, s.Mode = cmp.Or(s.Target, s.Name), cmp.Or(s.Mode, DefaultSecretMode)
+	}
 	if t.Health != nil {
 		h := *t.Health
 		h.Interval = cmp.Or(h.Interval, DefaultHealthInterval)

@@ -183,6 +183,7 @@ type TaskSpec struct {
 	Resources Resources
 	Ports     []Port
 	Addresses []Address
+	Secrets   []Secret
 	Stop      StopSpec
 	Health    *HealthSpec // nil: running is healthy
 }
@@ -197,6 +198,15 @@ type Port struct {
 type Address struct {
 	Name string
 	Pool string
+}
+
+// Secret is a secret of the cluster that a task needs, as a file that its node keeps in memory. The value is in no record.
+type Secret struct {
+	Name    string
+	Version uint64 // 0: the newest, when the job is submitted; a job that was submitted names one
+	Target  string // name of the file
+	Mode    uint32 // permissions of the file, such as 0400
+	Owner   string // of the file: a user's number, and perhaps a group's behind a colon; empty: who the task runs as
 }
 
 // StopSpec says how a task is stopped.

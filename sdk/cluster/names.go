@@ -40,6 +40,14 @@ func ValidateUnitName(name string) error {
 	})
 }
 
+// ValidateSecretName returns an error unless name can be that of a secret, which is also that of a file: lower-case letters, digits, hyphens, underscores and
+// dots, beginning and ending with a letter or digit, at most MaxNameLen long.
+func ValidateSecretName(name string) error {
+	return checkName(name, MaxNameLen, "lower-case letters, digits, hyphens, underscores and dots", func(r rune) bool {
+		return isLower(r) || strings.ContainsRune("-_.", r)
+	})
+}
+
 // ValidatePortName returns an error unless name can be that of a port, which ends the name of an environment variable: lower-case letters, digits and
 // underscores, at most MaxNameLen long.
 func ValidatePortName(name string) error {

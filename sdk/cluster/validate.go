@@ -19,6 +19,7 @@ const (
 	MaxEnv        = 1000
 	MaxTaskPorts  = 64
 	MaxAddresses  = 16
+	MaxSecrets    = 64
 	MaxTaskUnits  = 64
 	MaxHistory    = 1000
 	MaxSpreads    = 16

@@ -32,6 +32,7 @@ func (c *checker) task(t *TaskSpec) {
 	c.resources(t.Resources)
 	c.ports(t.Ports)
 	c.addresses(t.Addresses)
+	c.secrets(t.Secrets)
 	word(c, "task.stop.signal", t.Stop.Signal, StopSignals()...)
 	c.notNegative("task.stop.grace", t.Stop.Grace)
 	c.notNegative("task.stop.after_disconnect", t.Stop.AfterDisconnect)

@@ -68,6 +68,8 @@ func set(v reflect.Value, n int) {
 		v.SetInt(int64(n) << 33)
 	case reflect.Uint64:
 		v.SetUint(uint64(n) << 40)
+	case reflect.Uint32:
+		v.SetUint(uint64(n) << 16)
 	case reflect.Uint16:
 		v.SetUint(uint64(65535 - n))
 	case reflect.Float64:

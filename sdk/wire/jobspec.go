@@ -94,6 +94,7 @@ func TaskSpecToProto(s *cluster.TaskSpec) *setpointv1.TaskSpec {
 		Resources: ResourcesToProto(s.Resources),
 		Ports:     each(s.Ports, PortToProto),
 		Addresses: each(s.Addresses, addressToProto),
+		Secrets:   each(s.Secrets, secretToProto),
 		Stop:      &setpointv1.StopSpec{Signal: s.Stop.Signal, GraceNs: int64(s.Stop.Grace), AfterDisconnectNs: int64(s.Stop.AfterDisconnect)},
 		Health:    HealthSpecToProto(s.Health),
 	}
@@ -115,11 +116,20 @@ func TaskSpecFromProto(p *setpointv1.TaskSpec) (cluster.TaskSpec, error) {
 		Resources: ResourcesFromProto(p.GetResources()),
 		Ports:     ports,
 		Addresses: each(p.GetAddresses(), addressFromProto),
+		Secrets:   each(p.GetSecrets(), secretFromProto),
 		Stop: cluster.StopSpec{
 			Signal: p.GetStop().GetSignal(), Grace: duration(p.GetStop().GetGraceNs()), AfterDisconnect: duration(p.GetStop().GetAfterDisconnectNs()),
 		},
 		Health: HealthSpecFromProto(p.GetHealth()),
 	}, nil
+}
+
+func secretToProto(s cluster.Secret) *setpointv1.Secret {
+	return &setpointv1.Secret{Name: s.Name, Version: s.Version, Target: s.Target, Mode: s.Mode, Owner: s.Owner}
+}
+
+func secretFromProto(p *setpointv1.Secret) cluster.Secret {
+	return cluster.Secret{Name: p.GetName(), Version: p.GetVersion(), Target: p.GetTarget(), Mode: p.GetMode(), Owner: p.GetOwner()}
 }
 
 // HealthSpecToProto returns the message of h; nil, which is no check, stays nil.

@@ -53,6 +53,16 @@ job "web" {
       pool = "lan"
     }
 
+    secret "db-password" {
+      version = 3
+      target  = "db.txt"
+      mode    = "0440"
+      owner   = "1000:1000"
+    }
+
+    secret "tls.key" {
+    }
+
     stop {
       signal           = "INT"
       grace            = "1m30s"

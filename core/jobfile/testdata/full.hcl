@@ -33,6 +33,13 @@ job "web" {
     address "eth0" {
       pool = "lan"
     }
+    secret "db-password" {
+      version = 3
+      target  = "db.txt"
+      mode    = "0440"
+      owner   = "1000:1000"
+    }
+    secret "tls.key" {}
     stop {
       signal           = "SIGINT"
       grace            = "1m30s"

@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	setpointv1 "github.com/setpointd/setpoint/sdk/proto/setpoint/v1"
@@ -53,6 +54,7 @@ type TaskSpec struct {
 	Resources Resources         `json:"resources"`
 	Ports     []SpecPort        `json:"port"`
 	Addresses []SpecAddress     `json:"address"`
+	Secrets   []SpecSecret      `json:"secret"`
 	Stop      StopSpec          `json:"stop"`
 	Health    *HealthSpec       `json:"health"`
 }
@@ -61,6 +63,15 @@ type TaskSpec struct {
 type SpecAddress struct {
 	Name string `json:"name"`
 	Pool string `json:"pool"`
+}
+
+// SpecSecret is a secret that a task needs, by its name.
+type SpecSecret struct {
+	Name    string `json:"name"`
+	Version uint64 `json:"version"`
+	Target  string `json:"target"` // name of the file
+	Mode    string `json:"mode"`   // octal
+	Owner   string `json:"owner"`  // empty: who the task runs as
 }
 
 // SpecPort is a port that a task needs.
@@ -162,6 +173,9 @@ func ofTaskSpec(t *setpointv1.TaskSpec) TaskSpec {
 		}),
 		Addresses: each(t.GetAddresses(), func(a *setpointv1.Address) SpecAddress {
 			return SpecAddress{Name: a.GetName(), Pool: a.GetPool()}
+		}),
+		Secrets: each(t.GetSecrets(), func(s *setpointv1.Secret) SpecSecret {
+			return SpecSecret{Name: s.GetName(), Version: s.GetVersion(), Target: s.GetTarget(), Mode: fmt.Sprintf("%04o", s.GetMode()), Owner: s.GetOwner()}
 		}),
 		Stop: StopSpec{Signal: t.GetStop().GetSignal(), Grace: nanoseconds(t.GetStop().GetGraceNs()), AfterDisconnect: nanoseconds(t.GetStop().GetAfterDisconnectNs())},
 	}

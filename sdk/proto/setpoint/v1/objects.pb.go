@@ -1390,6 +1390,7 @@ type TaskSpec struct {
 	Stop          *StopSpec              `protobuf:"bytes,9,opt,name=stop,proto3" json:"stop,omitempty"`
 	Health        *HealthSpec            `protobuf:"bytes,10,opt,name=health,proto3" json:"health,omitempty"`
 	Addresses     []*Address             `protobuf:"bytes,11,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Secrets       []*Secret              `protobuf:"bytes,12,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1501,6 +1502,90 @@ func (x *TaskSpec) GetAddresses() []*Address {
 	return nil
 }
 
+func (x *TaskSpec) GetSecrets() []*Secret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+// A secret that a task needs, by its name: the value is in no record.
+type Secret struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // 0: the newest
+	Target        string                 `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`    // name of the file
+	Mode          uint32                 `protobuf:"varint,4,opt,name=mode,proto3" json:"mode,omitempty"`
+	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"` // UID, or UID:GID; empty: who the task runs as
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Secret) Reset() {
+	*x = Secret{}
+	mi := &file_setpoint_v1_objects_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Secret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Secret) ProtoMessage() {}
+
+func (x *Secret) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_v1_objects_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Secret.ProtoReflect.Descriptor instead.
+func (*Secret) Descriptor() ([]byte, []int) {
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Secret) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Secret) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Secret) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Secret) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+func (x *Secret) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 type Port struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1511,7 +1596,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[17]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1523,7 +1608,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[17]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1536,7 +1621,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{17}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Port) GetName() string {
@@ -1563,7 +1648,7 @@ type Address struct {
 
 func (x *Address) Reset() {
 	*x = Address{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1660,7 @@ func (x *Address) String() string {
 func (*Address) ProtoMessage() {}
 
 func (x *Address) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[18]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1673,7 @@ func (x *Address) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Address.ProtoReflect.Descriptor instead.
 func (*Address) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Address) GetName() string {
@@ -1616,7 +1701,7 @@ type StopSpec struct {
 
 func (x *StopSpec) Reset() {
 	*x = StopSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1713,7 @@ func (x *StopSpec) String() string {
 func (*StopSpec) ProtoMessage() {}
 
 func (x *StopSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[19]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1726,7 @@ func (x *StopSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopSpec.ProtoReflect.Descriptor instead.
 func (*StopSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{19}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StopSpec) GetSignal() string {
@@ -1680,7 +1765,7 @@ type HealthSpec struct {
 
 func (x *HealthSpec) Reset() {
 	*x = HealthSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +1777,7 @@ func (x *HealthSpec) String() string {
 func (*HealthSpec) ProtoMessage() {}
 
 func (x *HealthSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[20]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +1790,7 @@ func (x *HealthSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthSpec.ProtoReflect.Descriptor instead.
 func (*HealthSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{20}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HealthSpec) GetExec() []string {
@@ -1772,7 +1857,7 @@ type UpdateSpec struct {
 
 func (x *UpdateSpec) Reset() {
 	*x = UpdateSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1869,7 @@ func (x *UpdateSpec) String() string {
 func (*UpdateSpec) ProtoMessage() {}
 
 func (x *UpdateSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[21]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1882,7 @@ func (x *UpdateSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSpec.ProtoReflect.Descriptor instead.
 func (*UpdateSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{21}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpdateSpec) GetParallelism() int64 {
@@ -1862,7 +1947,7 @@ type RestartSpec struct {
 
 func (x *RestartSpec) Reset() {
 	*x = RestartSpec{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +1959,7 @@ func (x *RestartSpec) String() string {
 func (*RestartSpec) ProtoMessage() {}
 
 func (x *RestartSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[22]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +1972,7 @@ func (x *RestartSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSpec.ProtoReflect.Descriptor instead.
 func (*RestartSpec) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{22}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RestartSpec) GetCondition() string {
@@ -1947,7 +2032,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2044,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[23]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2057,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{23}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Update) GetState() string {
@@ -2106,7 +2191,7 @@ type Slot struct {
 
 func (x *Slot) Reset() {
 	*x = Slot{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2203,7 @@ func (x *Slot) String() string {
 func (*Slot) ProtoMessage() {}
 
 func (x *Slot) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[24]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2216,7 @@ func (x *Slot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slot.ProtoReflect.Descriptor instead.
 func (*Slot) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{24}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Slot) GetJob() string {
@@ -2332,7 +2417,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2429,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[25]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2442,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{25}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Task) GetId() string {
@@ -2477,7 +2562,7 @@ type Reserve struct {
 
 func (x *Reserve) Reset() {
 	*x = Reserve{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2574,7 @@ func (x *Reserve) String() string {
 func (*Reserve) ProtoMessage() {}
 
 func (x *Reserve) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[26]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2587,7 @@ func (x *Reserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reserve.ProtoReflect.Descriptor instead.
 func (*Reserve) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{26}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Reserve) GetResources() *Resources {
@@ -2546,7 +2631,7 @@ type Desired struct {
 
 func (x *Desired) Reset() {
 	*x = Desired{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +2643,7 @@ func (x *Desired) String() string {
 func (*Desired) ProtoMessage() {}
 
 func (x *Desired) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[27]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +2656,7 @@ func (x *Desired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Desired.ProtoReflect.Descriptor instead.
 func (*Desired) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{27}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Desired) GetState() uint32 {
@@ -2622,7 +2707,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2634,7 +2719,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[28]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2647,7 +2732,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{28}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Placement) GetNode() string {
@@ -2697,7 +2782,7 @@ type Among struct {
 
 func (x *Among) Reset() {
 	*x = Among{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2794,7 @@ func (x *Among) String() string {
 func (*Among) ProtoMessage() {}
 
 func (x *Among) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[29]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +2807,7 @@ func (x *Among) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Among.ProtoReflect.Descriptor instead.
 func (*Among) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{29}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Among) GetNodes() int64 {
@@ -2764,7 +2849,7 @@ type AddressGrant struct {
 
 func (x *AddressGrant) Reset() {
 	*x = AddressGrant{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2776,7 +2861,7 @@ func (x *AddressGrant) String() string {
 func (*AddressGrant) ProtoMessage() {}
 
 func (x *AddressGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[30]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2789,7 +2874,7 @@ func (x *AddressGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressGrant.ProtoReflect.Descriptor instead.
 func (*AddressGrant) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{30}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AddressGrant) GetName() string {
@@ -2823,7 +2908,7 @@ type PortGrant struct {
 
 func (x *PortGrant) Reset() {
 	*x = PortGrant{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +2920,7 @@ func (x *PortGrant) String() string {
 func (*PortGrant) ProtoMessage() {}
 
 func (x *PortGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[31]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +2933,7 @@ func (x *PortGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortGrant.ProtoReflect.Descriptor instead.
 func (*PortGrant) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{31}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PortGrant) GetName() string {
@@ -2880,7 +2965,7 @@ type Observed struct {
 
 func (x *Observed) Reset() {
 	*x = Observed{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +2977,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[32]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +2990,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{32}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Observed) GetState() uint32 {
@@ -2968,7 +3053,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2980,7 +3065,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[33]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2993,7 +3078,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{33}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Condition) GetState() string {
@@ -3034,7 +3119,7 @@ type Stall struct {
 
 func (x *Stall) Reset() {
 	*x = Stall{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[34]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3131,7 @@ func (x *Stall) String() string {
 func (*Stall) ProtoMessage() {}
 
 func (x *Stall) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[34]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3144,7 @@ func (x *Stall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stall.ProtoReflect.Descriptor instead.
 func (*Stall) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{34}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Stall) GetSubjectKind() string {
@@ -3135,7 +3220,7 @@ type Removals struct {
 
 func (x *Removals) Reset() {
 	*x = Removals{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[35]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3232,7 @@ func (x *Removals) String() string {
 func (*Removals) ProtoMessage() {}
 
 func (x *Removals) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[35]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3245,7 @@ func (x *Removals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Removals.ProtoReflect.Descriptor instead.
 func (*Removals) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{35}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Removals) GetRevision() uint64 {
@@ -3187,7 +3272,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3199,7 +3284,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3212,7 +3297,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{36}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Facts) GetNodes() int64 {
@@ -3241,7 +3326,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3253,7 +3338,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3266,7 +3351,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{37}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Exclusion) GetSource() string {
@@ -3442,7 +3527,7 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\atargets\x18\x02 \x03(\v2\x19.setpoint.v1.SpreadTargetR\atargets\">\n" +
 	"\fSpreadTarget\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12\x18\n" +
-	"\apercent\x18\x02 \x01(\x03R\apercent\"\xb1\x04\n" +
+	"\apercent\x18\x02 \x01(\x03R\apercent\"\xe0\x04\n" +
 	"\bTaskSpec\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
 	"\acommand\x18\x02 \x03(\tR\acommand\x12\x10\n" +
@@ -3455,13 +3540,20 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x04stop\x18\t \x01(\v2\x15.setpoint.v1.StopSpecR\x04stop\x12/\n" +
 	"\x06health\x18\n" +
 	" \x01(\v2\x17.setpoint.v1.HealthSpecR\x06health\x122\n" +
-	"\taddresses\x18\v \x03(\v2\x14.setpoint.v1.AddressR\taddresses\x1a6\n" +
+	"\taddresses\x18\v \x03(\v2\x14.setpoint.v1.AddressR\taddresses\x12-\n" +
+	"\asecrets\x18\f \x03(\v2\x13.setpoint.v1.SecretR\asecrets\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"x\n" +
+	"\x06Secret\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06target\x18\x03 \x01(\tR\x06target\x12\x12\n" +
+	"\x04mode\x18\x04 \x01(\rR\x04mode\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\tR\x05owner\"2\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06static\x18\x02 \x01(\rR\x06static\"1\n" +
@@ -3645,7 +3737,7 @@ func file_setpoint_v1_objects_proto_rawDescGZIP() []byte {
 	return file_setpoint_v1_objects_proto_rawDescData
 }
 
-var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Time)(nil),            // 0: setpoint.v1.Time
 	(*Resources)(nil),       // 1: setpoint.v1.Resources
@@ -3664,51 +3756,52 @@ var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Spread)(nil),          // 14: setpoint.v1.Spread
 	(*SpreadTarget)(nil),    // 15: setpoint.v1.SpreadTarget
 	(*TaskSpec)(nil),        // 16: setpoint.v1.TaskSpec
-	(*Port)(nil),            // 17: setpoint.v1.Port
-	(*Address)(nil),         // 18: setpoint.v1.Address
-	(*StopSpec)(nil),        // 19: setpoint.v1.StopSpec
-	(*HealthSpec)(nil),      // 20: setpoint.v1.HealthSpec
-	(*UpdateSpec)(nil),      // 21: setpoint.v1.UpdateSpec
-	(*RestartSpec)(nil),     // 22: setpoint.v1.RestartSpec
-	(*Update)(nil),          // 23: setpoint.v1.Update
-	(*Slot)(nil),            // 24: setpoint.v1.Slot
-	(*Task)(nil),            // 25: setpoint.v1.Task
-	(*Reserve)(nil),         // 26: setpoint.v1.Reserve
-	(*Desired)(nil),         // 27: setpoint.v1.Desired
-	(*Placement)(nil),       // 28: setpoint.v1.Placement
-	(*Among)(nil),           // 29: setpoint.v1.Among
-	(*AddressGrant)(nil),    // 30: setpoint.v1.AddressGrant
-	(*PortGrant)(nil),       // 31: setpoint.v1.PortGrant
-	(*Observed)(nil),        // 32: setpoint.v1.Observed
-	(*Condition)(nil),       // 33: setpoint.v1.Condition
-	(*Stall)(nil),           // 34: setpoint.v1.Stall
-	(*Removals)(nil),        // 35: setpoint.v1.Removals
-	(*Facts)(nil),           // 36: setpoint.v1.Facts
-	(*Exclusion)(nil),       // 37: setpoint.v1.Exclusion
-	nil,                     // 38: setpoint.v1.Resources.UnitsEntry
-	nil,                     // 39: setpoint.v1.NodeSpec.LabelsEntry
-	nil,                     // 40: setpoint.v1.NodeDescription.AttributesEntry
-	nil,                     // 41: setpoint.v1.JobSpec.LabelsEntry
-	nil,                     // 42: setpoint.v1.TaskSpec.EnvEntry
-	nil,                     // 43: setpoint.v1.TaskSpec.ConfigEntry
+	(*Secret)(nil),          // 17: setpoint.v1.Secret
+	(*Port)(nil),            // 18: setpoint.v1.Port
+	(*Address)(nil),         // 19: setpoint.v1.Address
+	(*StopSpec)(nil),        // 20: setpoint.v1.StopSpec
+	(*HealthSpec)(nil),      // 21: setpoint.v1.HealthSpec
+	(*UpdateSpec)(nil),      // 22: setpoint.v1.UpdateSpec
+	(*RestartSpec)(nil),     // 23: setpoint.v1.RestartSpec
+	(*Update)(nil),          // 24: setpoint.v1.Update
+	(*Slot)(nil),            // 25: setpoint.v1.Slot
+	(*Task)(nil),            // 26: setpoint.v1.Task
+	(*Reserve)(nil),         // 27: setpoint.v1.Reserve
+	(*Desired)(nil),         // 28: setpoint.v1.Desired
+	(*Placement)(nil),       // 29: setpoint.v1.Placement
+	(*Among)(nil),           // 30: setpoint.v1.Among
+	(*AddressGrant)(nil),    // 31: setpoint.v1.AddressGrant
+	(*PortGrant)(nil),       // 32: setpoint.v1.PortGrant
+	(*Observed)(nil),        // 33: setpoint.v1.Observed
+	(*Condition)(nil),       // 34: setpoint.v1.Condition
+	(*Stall)(nil),           // 35: setpoint.v1.Stall
+	(*Removals)(nil),        // 36: setpoint.v1.Removals
+	(*Facts)(nil),           // 37: setpoint.v1.Facts
+	(*Exclusion)(nil),       // 38: setpoint.v1.Exclusion
+	nil,                     // 39: setpoint.v1.Resources.UnitsEntry
+	nil,                     // 40: setpoint.v1.NodeSpec.LabelsEntry
+	nil,                     // 41: setpoint.v1.NodeDescription.AttributesEntry
+	nil,                     // 42: setpoint.v1.JobSpec.LabelsEntry
+	nil,                     // 43: setpoint.v1.TaskSpec.EnvEntry
+	nil,                     // 44: setpoint.v1.TaskSpec.ConfigEntry
 }
 var file_setpoint_v1_objects_proto_depIdxs = []int32{
-	38, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
+	39, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
 	0,  // 1: setpoint.v1.Node.joined:type_name -> setpoint.v1.Time
 	3,  // 2: setpoint.v1.Node.spec:type_name -> setpoint.v1.NodeSpec
 	4,  // 3: setpoint.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	5,  // 4: setpoint.v1.Node.status:type_name -> setpoint.v1.NodeStatus
 	6,  // 5: setpoint.v1.Node.drain:type_name -> setpoint.v1.DrainStatus
-	39, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
+	40, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
 	0,  // 7: setpoint.v1.NodeSpec.drain_since:type_name -> setpoint.v1.Time
-	40, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
+	41, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
 	1,  // 9: setpoint.v1.NodeDescription.capacity:type_name -> setpoint.v1.Resources
 	0,  // 10: setpoint.v1.NodeStatus.since:type_name -> setpoint.v1.Time
 	0,  // 11: setpoint.v1.NodeStatus.replace:type_name -> setpoint.v1.Time
 	0,  // 12: setpoint.v1.DrainStatus.since:type_name -> setpoint.v1.Time
 	0,  // 13: setpoint.v1.Job.created:type_name -> setpoint.v1.Time
 	9,  // 14: setpoint.v1.Job.control:type_name -> setpoint.v1.JobControl
-	23, // 15: setpoint.v1.Job.update:type_name -> setpoint.v1.Update
+	24, // 15: setpoint.v1.Job.update:type_name -> setpoint.v1.Update
 	8,  // 16: setpoint.v1.Job.rebalance:type_name -> setpoint.v1.Rebalance
 	0,  // 17: setpoint.v1.Rebalance.since:type_name -> setpoint.v1.Time
 	11, // 18: setpoint.v1.JobControl.spec:type_name -> setpoint.v1.JobSpec
@@ -3716,52 +3809,53 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	10, // 20: setpoint.v1.JobControl.versions:type_name -> setpoint.v1.JobVersion
 	0,  // 21: setpoint.v1.JobVersion.created:type_name -> setpoint.v1.Time
 	11, // 22: setpoint.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	41, // 23: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
+	42, // 23: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
 	12, // 24: setpoint.v1.JobSpec.plugins:type_name -> setpoint.v1.PluginSettings
 	13, // 25: setpoint.v1.JobSpec.max_unavailable:type_name -> setpoint.v1.Amount
 	14, // 26: setpoint.v1.JobSpec.spread:type_name -> setpoint.v1.Spread
 	16, // 27: setpoint.v1.JobSpec.task:type_name -> setpoint.v1.TaskSpec
-	21, // 28: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
-	22, // 29: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
+	22, // 28: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
+	23, // 29: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
 	15, // 30: setpoint.v1.Spread.targets:type_name -> setpoint.v1.SpreadTarget
-	42, // 31: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
-	43, // 32: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
+	43, // 31: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
+	44, // 32: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
 	1,  // 33: setpoint.v1.TaskSpec.resources:type_name -> setpoint.v1.Resources
-	17, // 34: setpoint.v1.TaskSpec.ports:type_name -> setpoint.v1.Port
-	19, // 35: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
-	20, // 36: setpoint.v1.TaskSpec.health:type_name -> setpoint.v1.HealthSpec
-	18, // 37: setpoint.v1.TaskSpec.addresses:type_name -> setpoint.v1.Address
-	0,  // 38: setpoint.v1.Update.started:type_name -> setpoint.v1.Time
-	0,  // 39: setpoint.v1.Update.since:type_name -> setpoint.v1.Time
-	0,  // 40: setpoint.v1.Update.last_up:type_name -> setpoint.v1.Time
-	0,  // 41: setpoint.v1.Slot.restarts:type_name -> setpoint.v1.Time
-	0,  // 42: setpoint.v1.Slot.not_up_since:type_name -> setpoint.v1.Time
-	0,  // 43: setpoint.v1.Slot.up_since:type_name -> setpoint.v1.Time
-	0,  // 44: setpoint.v1.Task.created:type_name -> setpoint.v1.Time
-	26, // 45: setpoint.v1.Task.reserve:type_name -> setpoint.v1.Reserve
-	27, // 46: setpoint.v1.Task.desired:type_name -> setpoint.v1.Desired
-	28, // 47: setpoint.v1.Task.placement:type_name -> setpoint.v1.Placement
-	32, // 48: setpoint.v1.Task.observed:type_name -> setpoint.v1.Observed
-	33, // 49: setpoint.v1.Task.condition:type_name -> setpoint.v1.Condition
-	1,  // 50: setpoint.v1.Reserve.resources:type_name -> setpoint.v1.Resources
-	17, // 51: setpoint.v1.Reserve.ports:type_name -> setpoint.v1.Port
-	18, // 52: setpoint.v1.Reserve.addresses:type_name -> setpoint.v1.Address
-	0,  // 53: setpoint.v1.Desired.since:type_name -> setpoint.v1.Time
-	0,  // 54: setpoint.v1.Placement.since:type_name -> setpoint.v1.Time
-	31, // 55: setpoint.v1.Placement.ports:type_name -> setpoint.v1.PortGrant
-	29, // 56: setpoint.v1.Placement.among:type_name -> setpoint.v1.Among
-	30, // 57: setpoint.v1.Placement.addresses:type_name -> setpoint.v1.AddressGrant
-	0,  // 58: setpoint.v1.Observed.at:type_name -> setpoint.v1.Time
-	0,  // 59: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
-	0,  // 60: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
-	0,  // 61: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
-	36, // 62: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
-	37, // 63: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
-	64, // [64:64] is the sub-list for method output_type
-	64, // [64:64] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	18, // 34: setpoint.v1.TaskSpec.ports:type_name -> setpoint.v1.Port
+	20, // 35: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
+	21, // 36: setpoint.v1.TaskSpec.health:type_name -> setpoint.v1.HealthSpec
+	19, // 37: setpoint.v1.TaskSpec.addresses:type_name -> setpoint.v1.Address
+	17, // 38: setpoint.v1.TaskSpec.secrets:type_name -> setpoint.v1.Secret
+	0,  // 39: setpoint.v1.Update.started:type_name -> setpoint.v1.Time
+	0,  // 40: setpoint.v1.Update.since:type_name -> setpoint.v1.Time
+	0,  // 41: setpoint.v1.Update.last_up:type_name -> setpoint.v1.Time
+	0,  // 42: setpoint.v1.Slot.restarts:type_name -> setpoint.v1.Time
+	0,  // 43: setpoint.v1.Slot.not_up_since:type_name -> setpoint.v1.Time
+	0,  // 44: setpoint.v1.Slot.up_since:type_name -> setpoint.v1.Time
+	0,  // 45: setpoint.v1.Task.created:type_name -> setpoint.v1.Time
+	27, // 46: setpoint.v1.Task.reserve:type_name -> setpoint.v1.Reserve
+	28, // 47: setpoint.v1.Task.desired:type_name -> setpoint.v1.Desired
+	29, // 48: setpoint.v1.Task.placement:type_name -> setpoint.v1.Placement
+	33, // 49: setpoint.v1.Task.observed:type_name -> setpoint.v1.Observed
+	34, // 50: setpoint.v1.Task.condition:type_name -> setpoint.v1.Condition
+	1,  // 51: setpoint.v1.Reserve.resources:type_name -> setpoint.v1.Resources
+	18, // 52: setpoint.v1.Reserve.ports:type_name -> setpoint.v1.Port
+	19, // 53: setpoint.v1.Reserve.addresses:type_name -> setpoint.v1.Address
+	0,  // 54: setpoint.v1.Desired.since:type_name -> setpoint.v1.Time
+	0,  // 55: setpoint.v1.Placement.since:type_name -> setpoint.v1.Time
+	32, // 56: setpoint.v1.Placement.ports:type_name -> setpoint.v1.PortGrant
+	30, // 57: setpoint.v1.Placement.among:type_name -> setpoint.v1.Among
+	31, // 58: setpoint.v1.Placement.addresses:type_name -> setpoint.v1.AddressGrant
+	0,  // 59: setpoint.v1.Observed.at:type_name -> setpoint.v1.Time
+	0,  // 60: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
+	0,  // 61: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
+	0,  // 62: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
+	37, // 63: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
+	38, // 64: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
+	65, // [65:65] is the sub-list for method output_type
+	65, // [65:65] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_v1_objects_proto_init() }
@@ -3775,7 +3869,7 @@ func file_setpoint_v1_objects_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_v1_objects_proto_rawDesc), len(file_setpoint_v1_objects_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   44,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
