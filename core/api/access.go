@@ -44,6 +44,8 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceGetPluginProcedure:   pki.RoleReader,
 	apiv1connect.ApiServicePluginLogsProcedure:  pki.RoleReader,
 	apiv1connect.ApiServiceListStallsProcedure:  pki.RoleReader,
+	apiv1connect.ApiServiceListSecretsProcedure: pki.RoleReader,
+	apiv1connect.ApiServiceGetSecretProcedure:   pki.RoleReader,
 	apiv1connect.ApiServiceWatchEventsProcedure: pki.RoleReader,
 
 	apiv1connect.ApiServiceTaskExecProcedure:         pki.RoleOperator,
@@ -64,6 +66,10 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceConfirmDownProcedure:      pki.RoleOperator,
 	apiv1connect.ApiServiceConfirmPluginProcedure:    pki.RoleOperator,
 	apiv1connect.ApiServiceReloadPluginProcedure:     pki.RoleOperator,
+
+	apiv1connect.ApiServicePutSecretProcedure:    pki.RoleOperator,
+	apiv1connect.ApiServiceRemoveSecretProcedure: pki.RoleOperator,
+	apiv1connect.ApiServiceRekeySecretsProcedure: pki.RoleAdmin,
 
 	apiv1connect.ApiServiceShadowPluginProcedure: pki.RoleAdmin, // it runs what is at a path of the caller's choice
 

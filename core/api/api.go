@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -70,6 +71,7 @@ type Options struct {
 	Events  *Events
 	Log     hclog.Logger
 
+	Secrets        Secrets        // nil: there are none, and jobs that ask for some are refused
 	Authorities    Authorities    // nil: the authority cannot be replaced, nor looked at
 	PluginOperator PluginOperator // nil: nobody can look into plugins
 
@@ -90,8 +92,9 @@ type Options struct {
 
 // API answers what people and programs ask.
 type API struct {
-	opts   Options
-	trying chan struct{} // has room for as many as may try commands at once
+	opts    Options
+	pinning sync.RWMutex  // of services
+	trying  chan struct{} // has room for as many as may try commands at once
 }
 
 // New returns an API.
@@ -118,8 +121,9 @@ func New(opts Options) (*API, error) {
 
 // service keeps the calls apart from what the daemon calls.
 type service struct {
-	opts   Options
-	trying chan struct{}
+	opts    Options
+	trying  chan struct{}
+	pinning *sync.RWMutex // read-locked from the moment a job's secrets are looked up until the job is committed; locked while a secret goes
 }
 
 // view returns the newest committed state as it is seen now.
@@ -168,7 +172,7 @@ func (a *API) HandlerOptions() []connect.HandlerOption {
 // Handler serves the API, /healthz, /readyz and what is mounted besides.
 func (a *API) Handler(mounts ...Mount) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(apiv1connect.NewApiServiceHandler(&service{a.opts, a.trying}, a.HandlerOptions()...))
+	mux.Handle(apiv1connect.NewApiServiceHandler(&service{a.opts, a.trying, &a.pinning}, a.HandlerOptions()...))
 	for _, m := range mounts {
 		mux.Handle(m.Path, m.Handler)
 	}

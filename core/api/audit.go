@@ -12,7 +12,7 @@ import (
 )
 
 // audited are the fields by which a request says what it is about.
-var audited = [...]protoreflect.Name{"job", "task", "node", "nodes", "plugin", "count", "to", "action", "availability", "force", "set", "remove", "if_version", "reason", "id", "role"}
+var audited = [...]protoreflect.Name{"job", "task", "node", "nodes", "plugin", "count", "to", "action", "availability", "force", "set", "remove", "if_version", "reason", "id", "role", "secret", "version", "create"}
 
 // audit writes down that somebody changed something: who, by which call, about what. Reading is not written down.
 func (g *gate) audit(ctx context.Context, procedure string, req any) {

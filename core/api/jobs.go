@@ -19,6 +19,8 @@ const listJobs = "job ls lists those that there are"
 // RunJob creates a job or makes a new version of it.
 func (v *service) RunJob(ctx context.Context, req *connect.Request[apiv1.RunJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
 	m := req.Msg
+	v.pinning.RLock()
+	defer v.pinning.RUnlock()
 	spec, err := v.checked(ctx, m)
 	if err != nil {
 		return nil, err
@@ -41,7 +43,7 @@ func (v *service) checked(ctx context.Context, m *apiv1.RunJobRequest) (cluster.
 	if !m.GetHasDefaults() {
 		spec = spec.WithDefaults()
 	}
-	problems := slices.Concat(spec.Validate(), unknownType(&spec, v.opts.Plugins.Plugins()), v.opts.Plugins.CheckJob(ctx, spec))
+	problems := slices.Concat(spec.Validate(), v.pin(&spec), unknownType(&spec, v.opts.Plugins.Plugins()), v.opts.Plugins.CheckJob(ctx, spec))
 	return spec, invalid("job "+spec.Name, problems...)
 }
 
@@ -160,7 +162,13 @@ func scaleOp(m *apiv1.ScaleJobRequest) (engine.ScaleJob, error) {
 
 // RollbackJob makes a new version with the content of an earlier one.
 func (v *service) RollbackJob(ctx context.Context, req *connect.Request[apiv1.RollbackJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
-	return v.job(ctx, engine.RollbackJob{Job: req.Msg.GetJob(), To: req.Msg.GetTo()})
+	v.pinning.RLock()
+	defer v.pinning.RUnlock()
+	op, err := v.rollbackOp(req.Msg)
+	if err != nil {
+		return nil, err
+	}
+	return v.job(ctx, op)
 }
 
 // RebalanceJob moves a job's tasks to where they would be placed now.

@@ -80,7 +80,7 @@ func (v *service) plannedOne(ctx context.Context, c *apiv1.PlanCommand) (engine.
 	case *apiv1.PlanCommand_ScaleJob:
 		return scaleOp(c.ScaleJob)
 	case *apiv1.PlanCommand_RollbackJob:
-		return engine.RollbackJob{Job: c.RollbackJob.GetJob(), To: c.RollbackJob.GetTo()}, nil
+		return v.rollbackOp(c.RollbackJob)
 	case *apiv1.PlanCommand_RebalanceJob:
 		return engine.RebalanceJob{Job: c.RebalanceJob.GetJob()}, nil
 	case *apiv1.PlanCommand_RemoveJob:

@@ -169,19 +169,11 @@ func (e *Engine) rollbackJob(op RollbackJob, now cluster.Time) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := op.To
-	if to == 0 {
-		for _, v := range j.Control.Versions {
-			if v.Version < j.Control.Version && v.SpecVersion != j.Control.SpecVersion {
-				to = v.Version
-			}
-		}
-	}
-	v := j.VersionOf(to)
+	v := j.Earlier(op.To)
 	if v == nil {
-		return nil, notFound("version", fmt.Sprintf("%s@%d", j.Name, to), "job inspect lists the versions that are kept")
+		return nil, notFound("version", fmt.Sprintf("%s@%d", j.Name, op.To), "job inspect lists the versions that are kept")
 	}
-	return e.backTo(j, v, fmt.Sprintf("rollback to version %d", to), now), nil
+	return e.backTo(j, v, fmt.Sprintf("rollback to version %d", v.Version), now), nil
 }
 
 func (e *Engine) backTo(j *cluster.Job, v *cluster.JobVersion, reason string, now cluster.Time) JobResult {

@@ -65,6 +65,19 @@ func (j *Job) VersionOf(version uint64) *JobVersion {
 	return &j.Control.Versions[i]
 }
 
+// Earlier returns the version to which a rollback goes: the given one or, for 0, the newest before the current that runs something else. It is nil if history
+// no longer has it.
+func (j *Job) Earlier(version uint64) *JobVersion {
+	if version == 0 {
+		for _, v := range j.Control.Versions {
+			if v.Version < j.Control.Version && v.SpecVersion != j.Control.SpecVersion {
+				version = v.Version
+			}
+		}
+	}
+	return j.VersionOf(version)
+}
+
 // Ends reports whether tasks of the job end by themselves, for the types that Setpoint brings along.
 func (s *JobSpec) Ends() bool { return s.Type == TypeBatch || s.Type == TypeGlobalBatch }
 

@@ -45,11 +45,11 @@ var layers = []layer{
 	{packages: []string{"core/pluginhost/..."}, imports: []string{"core/cgroup", "core/engine", "sdk/..."}},
 	{
 		packages: []string{"core/dispatch"},
-		imports:  []string{"core/engine", "core/pki", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
+		imports:  []string{"core/engine", "core/pki", "core/secret", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
 	},
 	{
 		packages: []string{"core/api"},
-		imports:  []string{"core/engine", "core/pki", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
+		imports:  []string{"core/engine", "core/pki", "core/secret", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
 	},
 	{packages: []string{"core/metrics"}, imports: []string{"core/engine", "sdk/cluster"}},
 	{packages: []string{"core/dashboard"}, imports: []string{"core/engine", "core/pki", "proto/...", "sdk/cluster"}},
@@ -58,6 +58,7 @@ var layers = []layer{
 	{packages: []string{"core/jobfile"}, imports: []string{"core/hcltext", "sdk/..."}},
 	{packages: []string{"core/compose"}, imports: []string{"core/hcltext", "core/jobfile", "sdk/cluster"}},
 	{packages: []string{"core/pki"}},
+	{packages: []string{"core/secret"}, imports: []string{"sdk/cluster"}},
 
 	// The simulator runs the real engine and the real plugins' logic.
 	{

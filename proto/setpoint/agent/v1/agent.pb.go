@@ -1170,6 +1170,7 @@ type Assignment struct {
 	Ports         []*v1.PortGrant        `protobuf:"bytes,8,rep,name=ports,proto3" json:"ports,omitempty"`
 	Start         bool                   `protobuf:"varint,9,opt,name=start,proto3" json:"start,omitempty"` // may be started: absent on nodes that are not active
 	Addresses     []*v1.AddressGrant     `protobuf:"bytes,10,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Secrets       []*SecretValue         `protobuf:"bytes,11,rep,name=secrets,proto3" json:"secrets,omitempty"` // with start; of those that the specification names. They are never written to a disk
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1274,6 +1275,81 @@ func (x *Assignment) GetAddresses() []*v1.AddressGrant {
 	return nil
 }
 
+func (x *Assignment) GetSecrets() []*SecretValue {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+type SecretValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Value         []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	Err           string                 `protobuf:"bytes,4,opt,name=err,proto3" json:"err,omitempty"` // why there is no value: the task cannot run
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretValue) Reset() {
+	*x = SecretValue{}
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretValue) ProtoMessage() {}
+
+func (x *SecretValue) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretValue.ProtoReflect.Descriptor instead.
+func (*SecretValue) Descriptor() ([]byte, []int) {
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SecretValue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SecretValue) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *SecretValue) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *SecretValue) GetErr() string {
+	if x != nil {
+		return x.Err
+	}
+	return ""
+}
+
 type ReportAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -1283,7 +1359,7 @@ type ReportAck struct {
 
 func (x *ReportAck) Reset() {
 	*x = ReportAck{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1371,7 @@ func (x *ReportAck) String() string {
 func (*ReportAck) ProtoMessage() {}
 
 func (x *ReportAck) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1384,7 @@ func (x *ReportAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportAck.ProtoReflect.Descriptor instead.
 func (*ReportAck) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReportAck) GetNumber() uint64 {
@@ -1328,7 +1404,7 @@ type Leave struct {
 
 func (x *Leave) Reset() {
 	*x = Leave{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1416,7 @@ func (x *Leave) String() string {
 func (*Leave) ProtoMessage() {}
 
 func (x *Leave) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1429,7 @@ func (x *Leave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leave.ProtoReflect.Descriptor instead.
 func (*Leave) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Leave) GetReason() string {
@@ -1378,7 +1454,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1466,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1479,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LogRequest) GetRequest() uint64 {
@@ -1466,7 +1542,7 @@ type LogMore struct {
 
 func (x *LogMore) Reset() {
 	*x = LogMore{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1554,7 @@ func (x *LogMore) String() string {
 func (*LogMore) ProtoMessage() {}
 
 func (x *LogMore) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1567,7 @@ func (x *LogMore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogMore.ProtoReflect.Descriptor instead.
 func (*LogMore) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LogMore) GetRequest() uint64 {
@@ -1517,7 +1593,7 @@ type LogCancel struct {
 
 func (x *LogCancel) Reset() {
 	*x = LogCancel{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1605,7 @@ func (x *LogCancel) String() string {
 func (*LogCancel) ProtoMessage() {}
 
 func (x *LogCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1618,7 @@ func (x *LogCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogCancel.ProtoReflect.Descriptor instead.
 func (*LogCancel) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LogCancel) GetRequest() uint64 {
@@ -1571,7 +1647,7 @@ type ExecInput struct {
 
 func (x *ExecInput) Reset() {
 	*x = ExecInput{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1659,7 @@ func (x *ExecInput) String() string {
 func (*ExecInput) ProtoMessage() {}
 
 func (x *ExecInput) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1672,7 @@ func (x *ExecInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecInput.ProtoReflect.Descriptor instead.
 func (*ExecInput) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExecInput) GetRequest() uint64 {
@@ -1723,7 +1799,7 @@ type ExecBegin struct {
 
 func (x *ExecBegin) Reset() {
 	*x = ExecBegin{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1811,7 @@ func (x *ExecBegin) String() string {
 func (*ExecBegin) ProtoMessage() {}
 
 func (x *ExecBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1824,7 @@ func (x *ExecBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecBegin.ProtoReflect.Descriptor instead.
 func (*ExecBegin) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExecBegin) GetTask() string {
@@ -1817,7 +1893,7 @@ type ExecWindow struct {
 
 func (x *ExecWindow) Reset() {
 	*x = ExecWindow{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1905,7 @@ func (x *ExecWindow) String() string {
 func (*ExecWindow) ProtoMessage() {}
 
 func (x *ExecWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1918,7 @@ func (x *ExecWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecWindow.ProtoReflect.Descriptor instead.
 func (*ExecWindow) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExecWindow) GetRows() uint32 {
@@ -1877,7 +1953,7 @@ type ExecOutput struct {
 
 func (x *ExecOutput) Reset() {
 	*x = ExecOutput{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +1965,7 @@ func (x *ExecOutput) String() string {
 func (*ExecOutput) ProtoMessage() {}
 
 func (x *ExecOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +1978,7 @@ func (x *ExecOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecOutput.ProtoReflect.Descriptor instead.
 func (*ExecOutput) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExecOutput) GetRequest() uint64 {
@@ -2007,7 +2083,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +2095,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +2108,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExecStarted) GetWindowBytes() int64 {
@@ -2053,7 +2129,7 @@ type ExecEnd struct {
 
 func (x *ExecEnd) Reset() {
 	*x = ExecEnd{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2141,7 @@ func (x *ExecEnd) String() string {
 func (*ExecEnd) ProtoMessage() {}
 
 func (x *ExecEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2154,7 @@ func (x *ExecEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecEnd.ProtoReflect.Descriptor instead.
 func (*ExecEnd) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExecEnd) GetExitCode() int32 {
@@ -2193,7 +2269,7 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\x04full\x18\x03 \x01(\bR\x04full\x12\x12\n" +
 	"\x04more\x18\x04 \x01(\bR\x04more\x125\n" +
 	"\x06upsert\x18\x05 \x03(\v2\x1d.setpoint.agent.v1.AssignmentR\x06upsert\x12\x16\n" +
-	"\x06remove\x18\x06 \x03(\tR\x06remove\"\xbf\x02\n" +
+	"\x06remove\x18\x06 \x03(\tR\x06remove\"\xf9\x02\n" +
 	"\n" +
 	"Assignment\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x10\n" +
@@ -2206,7 +2282,13 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\x05ports\x18\b \x03(\v2\x16.setpoint.v1.PortGrantR\x05ports\x12\x14\n" +
 	"\x05start\x18\t \x01(\bR\x05start\x127\n" +
 	"\taddresses\x18\n" +
-	" \x03(\v2\x19.setpoint.v1.AddressGrantR\taddresses\"#\n" +
+	" \x03(\v2\x19.setpoint.v1.AddressGrantR\taddresses\x128\n" +
+	"\asecrets\x18\v \x03(\v2\x1e.setpoint.agent.v1.SecretValueR\asecrets\"h\n" +
+	"\vSecretValue\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x19\n" +
+	"\x05value\x18\x03 \x01(\fB\x03\x80\x01\x01R\x05value\x12\x10\n" +
+	"\x03err\x18\x04 \x01(\tR\x03err\"#\n" +
 	"\tReportAck\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"\x1f\n" +
 	"\x05Leave\x12\x16\n" +
@@ -2283,7 +2365,7 @@ func file_setpoint_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_setpoint_agent_v1_agent_proto_rawDescData
 }
 
-var file_setpoint_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_setpoint_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_setpoint_agent_v1_agent_proto_goTypes = []any{
 	(*JoinRequest)(nil),        // 0: setpoint.agent.v1.JoinRequest
 	(*JoinResponse)(nil),       // 1: setpoint.agent.v1.JoinResponse
@@ -2300,66 +2382,68 @@ var file_setpoint_agent_v1_agent_proto_goTypes = []any{
 	(*Welcome)(nil),            // 12: setpoint.agent.v1.Welcome
 	(*Assignments)(nil),        // 13: setpoint.agent.v1.Assignments
 	(*Assignment)(nil),         // 14: setpoint.agent.v1.Assignment
-	(*ReportAck)(nil),          // 15: setpoint.agent.v1.ReportAck
-	(*Leave)(nil),              // 16: setpoint.agent.v1.Leave
-	(*LogRequest)(nil),         // 17: setpoint.agent.v1.LogRequest
-	(*LogMore)(nil),            // 18: setpoint.agent.v1.LogMore
-	(*LogCancel)(nil),          // 19: setpoint.agent.v1.LogCancel
-	(*ExecInput)(nil),          // 20: setpoint.agent.v1.ExecInput
-	(*ExecBegin)(nil),          // 21: setpoint.agent.v1.ExecBegin
-	(*ExecWindow)(nil),         // 22: setpoint.agent.v1.ExecWindow
-	(*ExecOutput)(nil),         // 23: setpoint.agent.v1.ExecOutput
-	(*ExecStarted)(nil),        // 24: setpoint.agent.v1.ExecStarted
-	(*ExecEnd)(nil),            // 25: setpoint.agent.v1.ExecEnd
-	nil,                        // 26: setpoint.agent.v1.JoinRequest.LabelsEntry
-	nil,                        // 27: setpoint.agent.v1.ExecBegin.EnvEntry
-	(*v1.NodeDescription)(nil), // 28: setpoint.v1.NodeDescription
-	(*v1.TaskSpec)(nil),        // 29: setpoint.v1.TaskSpec
-	(*v1.PortGrant)(nil),       // 30: setpoint.v1.PortGrant
-	(*v1.AddressGrant)(nil),    // 31: setpoint.v1.AddressGrant
+	(*SecretValue)(nil),        // 15: setpoint.agent.v1.SecretValue
+	(*ReportAck)(nil),          // 16: setpoint.agent.v1.ReportAck
+	(*Leave)(nil),              // 17: setpoint.agent.v1.Leave
+	(*LogRequest)(nil),         // 18: setpoint.agent.v1.LogRequest
+	(*LogMore)(nil),            // 19: setpoint.agent.v1.LogMore
+	(*LogCancel)(nil),          // 20: setpoint.agent.v1.LogCancel
+	(*ExecInput)(nil),          // 21: setpoint.agent.v1.ExecInput
+	(*ExecBegin)(nil),          // 22: setpoint.agent.v1.ExecBegin
+	(*ExecWindow)(nil),         // 23: setpoint.agent.v1.ExecWindow
+	(*ExecOutput)(nil),         // 24: setpoint.agent.v1.ExecOutput
+	(*ExecStarted)(nil),        // 25: setpoint.agent.v1.ExecStarted
+	(*ExecEnd)(nil),            // 26: setpoint.agent.v1.ExecEnd
+	nil,                        // 27: setpoint.agent.v1.JoinRequest.LabelsEntry
+	nil,                        // 28: setpoint.agent.v1.ExecBegin.EnvEntry
+	(*v1.NodeDescription)(nil), // 29: setpoint.v1.NodeDescription
+	(*v1.TaskSpec)(nil),        // 30: setpoint.v1.TaskSpec
+	(*v1.PortGrant)(nil),       // 31: setpoint.v1.PortGrant
+	(*v1.AddressGrant)(nil),    // 32: setpoint.v1.AddressGrant
 }
 var file_setpoint_agent_v1_agent_proto_depIdxs = []int32{
-	26, // 0: setpoint.agent.v1.JoinRequest.labels:type_name -> setpoint.agent.v1.JoinRequest.LabelsEntry
-	28, // 1: setpoint.agent.v1.JoinRequest.description:type_name -> setpoint.v1.NodeDescription
+	27, // 0: setpoint.agent.v1.JoinRequest.labels:type_name -> setpoint.agent.v1.JoinRequest.LabelsEntry
+	29, // 1: setpoint.agent.v1.JoinRequest.description:type_name -> setpoint.v1.NodeDescription
 	5,  // 2: setpoint.agent.v1.FromAgent.hello:type_name -> setpoint.agent.v1.Hello
 	6,  // 3: setpoint.agent.v1.FromAgent.report:type_name -> setpoint.agent.v1.Report
 	8,  // 4: setpoint.agent.v1.FromAgent.heartbeat:type_name -> setpoint.agent.v1.Heartbeat
 	9,  // 5: setpoint.agent.v1.FromAgent.description:type_name -> setpoint.agent.v1.Description
 	10, // 6: setpoint.agent.v1.FromAgent.logs:type_name -> setpoint.agent.v1.Logs
-	23, // 7: setpoint.agent.v1.FromAgent.exec:type_name -> setpoint.agent.v1.ExecOutput
-	28, // 8: setpoint.agent.v1.Hello.description:type_name -> setpoint.v1.NodeDescription
+	24, // 7: setpoint.agent.v1.FromAgent.exec:type_name -> setpoint.agent.v1.ExecOutput
+	29, // 8: setpoint.agent.v1.Hello.description:type_name -> setpoint.v1.NodeDescription
 	7,  // 9: setpoint.agent.v1.Report.tasks:type_name -> setpoint.agent.v1.TaskStatus
-	28, // 10: setpoint.agent.v1.Description.description:type_name -> setpoint.v1.NodeDescription
+	29, // 10: setpoint.agent.v1.Description.description:type_name -> setpoint.v1.NodeDescription
 	12, // 11: setpoint.agent.v1.FromServer.welcome:type_name -> setpoint.agent.v1.Welcome
 	13, // 12: setpoint.agent.v1.FromServer.assignments:type_name -> setpoint.agent.v1.Assignments
-	15, // 13: setpoint.agent.v1.FromServer.ack:type_name -> setpoint.agent.v1.ReportAck
+	16, // 13: setpoint.agent.v1.FromServer.ack:type_name -> setpoint.agent.v1.ReportAck
 	8,  // 14: setpoint.agent.v1.FromServer.heartbeat:type_name -> setpoint.agent.v1.Heartbeat
-	16, // 15: setpoint.agent.v1.FromServer.leave:type_name -> setpoint.agent.v1.Leave
-	17, // 16: setpoint.agent.v1.FromServer.log_request:type_name -> setpoint.agent.v1.LogRequest
-	19, // 17: setpoint.agent.v1.FromServer.log_cancel:type_name -> setpoint.agent.v1.LogCancel
-	18, // 18: setpoint.agent.v1.FromServer.log_more:type_name -> setpoint.agent.v1.LogMore
-	20, // 19: setpoint.agent.v1.FromServer.exec:type_name -> setpoint.agent.v1.ExecInput
+	17, // 15: setpoint.agent.v1.FromServer.leave:type_name -> setpoint.agent.v1.Leave
+	18, // 16: setpoint.agent.v1.FromServer.log_request:type_name -> setpoint.agent.v1.LogRequest
+	20, // 17: setpoint.agent.v1.FromServer.log_cancel:type_name -> setpoint.agent.v1.LogCancel
+	19, // 18: setpoint.agent.v1.FromServer.log_more:type_name -> setpoint.agent.v1.LogMore
+	21, // 19: setpoint.agent.v1.FromServer.exec:type_name -> setpoint.agent.v1.ExecInput
 	14, // 20: setpoint.agent.v1.Assignments.upsert:type_name -> setpoint.agent.v1.Assignment
-	29, // 21: setpoint.agent.v1.Assignment.spec:type_name -> setpoint.v1.TaskSpec
-	30, // 22: setpoint.agent.v1.Assignment.ports:type_name -> setpoint.v1.PortGrant
-	31, // 23: setpoint.agent.v1.Assignment.addresses:type_name -> setpoint.v1.AddressGrant
-	21, // 24: setpoint.agent.v1.ExecInput.begin:type_name -> setpoint.agent.v1.ExecBegin
-	22, // 25: setpoint.agent.v1.ExecInput.resize:type_name -> setpoint.agent.v1.ExecWindow
-	27, // 26: setpoint.agent.v1.ExecBegin.env:type_name -> setpoint.agent.v1.ExecBegin.EnvEntry
-	22, // 27: setpoint.agent.v1.ExecBegin.tty:type_name -> setpoint.agent.v1.ExecWindow
-	24, // 28: setpoint.agent.v1.ExecOutput.started:type_name -> setpoint.agent.v1.ExecStarted
-	25, // 29: setpoint.agent.v1.ExecOutput.end:type_name -> setpoint.agent.v1.ExecEnd
-	0,  // 30: setpoint.agent.v1.AgentService.Join:input_type -> setpoint.agent.v1.JoinRequest
-	2,  // 31: setpoint.agent.v1.AgentService.Renew:input_type -> setpoint.agent.v1.RenewRequest
-	4,  // 32: setpoint.agent.v1.AgentService.Session:input_type -> setpoint.agent.v1.FromAgent
-	1,  // 33: setpoint.agent.v1.AgentService.Join:output_type -> setpoint.agent.v1.JoinResponse
-	3,  // 34: setpoint.agent.v1.AgentService.Renew:output_type -> setpoint.agent.v1.RenewResponse
-	11, // 35: setpoint.agent.v1.AgentService.Session:output_type -> setpoint.agent.v1.FromServer
-	33, // [33:36] is the sub-list for method output_type
-	30, // [30:33] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	30, // 21: setpoint.agent.v1.Assignment.spec:type_name -> setpoint.v1.TaskSpec
+	31, // 22: setpoint.agent.v1.Assignment.ports:type_name -> setpoint.v1.PortGrant
+	32, // 23: setpoint.agent.v1.Assignment.addresses:type_name -> setpoint.v1.AddressGrant
+	15, // 24: setpoint.agent.v1.Assignment.secrets:type_name -> setpoint.agent.v1.SecretValue
+	22, // 25: setpoint.agent.v1.ExecInput.begin:type_name -> setpoint.agent.v1.ExecBegin
+	23, // 26: setpoint.agent.v1.ExecInput.resize:type_name -> setpoint.agent.v1.ExecWindow
+	28, // 27: setpoint.agent.v1.ExecBegin.env:type_name -> setpoint.agent.v1.ExecBegin.EnvEntry
+	23, // 28: setpoint.agent.v1.ExecBegin.tty:type_name -> setpoint.agent.v1.ExecWindow
+	25, // 29: setpoint.agent.v1.ExecOutput.started:type_name -> setpoint.agent.v1.ExecStarted
+	26, // 30: setpoint.agent.v1.ExecOutput.end:type_name -> setpoint.agent.v1.ExecEnd
+	0,  // 31: setpoint.agent.v1.AgentService.Join:input_type -> setpoint.agent.v1.JoinRequest
+	2,  // 32: setpoint.agent.v1.AgentService.Renew:input_type -> setpoint.agent.v1.RenewRequest
+	4,  // 33: setpoint.agent.v1.AgentService.Session:input_type -> setpoint.agent.v1.FromAgent
+	1,  // 34: setpoint.agent.v1.AgentService.Join:output_type -> setpoint.agent.v1.JoinResponse
+	3,  // 35: setpoint.agent.v1.AgentService.Renew:output_type -> setpoint.agent.v1.RenewResponse
+	11, // 36: setpoint.agent.v1.AgentService.Session:output_type -> setpoint.agent.v1.FromServer
+	34, // [34:37] is the sub-list for method output_type
+	31, // [31:34] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_agent_v1_agent_proto_init() }
@@ -2386,7 +2470,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 		(*FromServer_LogMore)(nil),
 		(*FromServer_Exec)(nil),
 	}
-	file_setpoint_agent_v1_agent_proto_msgTypes[20].OneofWrappers = []any{
+	file_setpoint_agent_v1_agent_proto_msgTypes[21].OneofWrappers = []any{
 		(*ExecInput_Begin)(nil),
 		(*ExecInput_Stdin)(nil),
 		(*ExecInput_StdinEnd)(nil),
@@ -2394,7 +2478,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 		(*ExecInput_OutputTaken)(nil),
 		(*ExecInput_Cancel)(nil),
 	}
-	file_setpoint_agent_v1_agent_proto_msgTypes[23].OneofWrappers = []any{
+	file_setpoint_agent_v1_agent_proto_msgTypes[24].OneofWrappers = []any{
 		(*ExecOutput_Started)(nil),
 		(*ExecOutput_Stdout)(nil),
 		(*ExecOutput_Stderr)(nil),
@@ -2407,7 +2491,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_agent_v1_agent_proto_rawDesc), len(file_setpoint_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

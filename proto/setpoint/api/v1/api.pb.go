@@ -4207,6 +4207,411 @@ func (*ConfirmPluginResponse) Descriptor() ([]byte, []int) {
 	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{66}
 }
 
+type ListSecretsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSecretsRequest) Reset() {
+	*x = ListSecretsRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSecretsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSecretsRequest) ProtoMessage() {}
+
+func (x *ListSecretsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSecretsRequest.ProtoReflect.Descriptor instead.
+func (*ListSecretsRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{67}
+}
+
+type ListSecretsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Secrets       []*SecretInfo          `protobuf:"bytes,1,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSecretsResponse) Reset() {
+	*x = ListSecretsResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSecretsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSecretsResponse) ProtoMessage() {}
+
+func (x *ListSecretsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSecretsResponse.ProtoReflect.Descriptor instead.
+func (*ListSecretsResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *ListSecretsResponse) GetSecrets() []*SecretInfo {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+type GetSecretRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Secret        string                 `protobuf:"bytes,1,opt,name=secret,proto3" json:"secret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSecretRequest) Reset() {
+	*x = GetSecretRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSecretRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSecretRequest) ProtoMessage() {}
+
+func (x *GetSecretRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSecretRequest.ProtoReflect.Descriptor instead.
+func (*GetSecretRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *GetSecretRequest) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+// What came of a command about a secret.
+type SecretResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Secret        *SecretInfo            `protobuf:"bytes,1,opt,name=secret,proto3" json:"secret,omitempty"`
+	Changed       bool                   `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"` // false if the newest version has this value already
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretResponse) Reset() {
+	*x = SecretResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretResponse) ProtoMessage() {}
+
+func (x *SecretResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretResponse.ProtoReflect.Descriptor instead.
+func (*SecretResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *SecretResponse) GetSecret() *SecretInfo {
+	if x != nil {
+		return x.Secret
+	}
+	return nil
+}
+
+func (x *SecretResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+type PutSecretRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Secret        string                 `protobuf:"bytes,1,opt,name=secret,proto3" json:"secret,omitempty"`
+	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Create        bool                   `protobuf:"varint,3,opt,name=create,proto3" json:"create,omitempty"` // refused if there is one of this name; otherwise refused if there is none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutSecretRequest) Reset() {
+	*x = PutSecretRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutSecretRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutSecretRequest) ProtoMessage() {}
+
+func (x *PutSecretRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutSecretRequest.ProtoReflect.Descriptor instead.
+func (*PutSecretRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *PutSecretRequest) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *PutSecretRequest) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *PutSecretRequest) GetCreate() bool {
+	if x != nil {
+		return x.Create
+	}
+	return false
+}
+
+type RemoveSecretRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Secret        string                 `protobuf:"bytes,1,opt,name=secret,proto3" json:"secret,omitempty"`
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // 0: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSecretRequest) Reset() {
+	*x = RemoveSecretRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSecretRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSecretRequest) ProtoMessage() {}
+
+func (x *RemoveSecretRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSecretRequest.ProtoReflect.Descriptor instead.
+func (*RemoveSecretRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *RemoveSecretRequest) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *RemoveSecretRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+type RemoveSecretResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSecretResponse) Reset() {
+	*x = RemoveSecretResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSecretResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSecretResponse) ProtoMessage() {}
+
+func (x *RemoveSecretResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSecretResponse.ProtoReflect.Descriptor instead.
+func (*RemoveSecretResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{73}
+}
+
+type RekeySecretsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RekeySecretsRequest) Reset() {
+	*x = RekeySecretsRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RekeySecretsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RekeySecretsRequest) ProtoMessage() {}
+
+func (x *RekeySecretsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RekeySecretsRequest.ProtoReflect.Descriptor instead.
+func (*RekeySecretsRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{74}
+}
+
+type RekeySecretsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Secrets       int64                  `protobuf:"varint,1,opt,name=secrets,proto3" json:"secrets,omitempty"` // that were sealed anew
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RekeySecretsResponse) Reset() {
+	*x = RekeySecretsResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RekeySecretsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RekeySecretsResponse) ProtoMessage() {}
+
+func (x *RekeySecretsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RekeySecretsResponse.ProtoReflect.Descriptor instead.
+func (*RekeySecretsResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *RekeySecretsResponse) GetSecrets() int64 {
+	if x != nil {
+		return x.Secrets
+	}
+	return 0
+}
+
 type ListStallsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`   // empty: any
@@ -4219,7 +4624,7 @@ type ListStallsRequest struct {
 
 func (x *ListStallsRequest) Reset() {
 	*x = ListStallsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4231,7 +4636,7 @@ func (x *ListStallsRequest) String() string {
 func (*ListStallsRequest) ProtoMessage() {}
 
 func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4244,7 +4649,7 @@ func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsRequest.ProtoReflect.Descriptor instead.
 func (*ListStallsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{67}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListStallsRequest) GetJob() string {
@@ -4286,7 +4691,7 @@ type ListStallsResponse struct {
 
 func (x *ListStallsResponse) Reset() {
 	*x = ListStallsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4298,7 +4703,7 @@ func (x *ListStallsResponse) String() string {
 func (*ListStallsResponse) ProtoMessage() {}
 
 func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4311,7 +4716,7 @@ func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsResponse.ProtoReflect.Descriptor instead.
 func (*ListStallsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{68}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListStallsResponse) GetStalls() []*Stall {
@@ -4350,7 +4755,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4362,7 +4767,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4375,7 +4780,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{69}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *WatchEventsRequest) GetFromRevision() uint64 {
@@ -4438,7 +4843,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4450,7 +4855,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4463,7 +4868,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{70}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *WatchEventsResponse) GetRevision() uint64 {
@@ -4491,7 +4896,7 @@ type LoginRequest struct {
 
 func (x *LoginRequest) Reset() {
 	*x = LoginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4503,7 +4908,7 @@ func (x *LoginRequest) String() string {
 func (*LoginRequest) ProtoMessage() {}
 
 func (x *LoginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4516,7 +4921,7 @@ func (x *LoginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginRequest.ProtoReflect.Descriptor instead.
 func (*LoginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{71}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *LoginRequest) GetToken() string {
@@ -4549,7 +4954,7 @@ type LoginResponse struct {
 
 func (x *LoginResponse) Reset() {
 	*x = LoginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4561,7 +4966,7 @@ func (x *LoginResponse) String() string {
 func (*LoginResponse) ProtoMessage() {}
 
 func (x *LoginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4574,7 +4979,7 @@ func (x *LoginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginResponse.ProtoReflect.Descriptor instead.
 func (*LoginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{72}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *LoginResponse) GetCertificatePem() []byte {
@@ -4593,7 +4998,7 @@ type RenewLoginRequest struct {
 
 func (x *RenewLoginRequest) Reset() {
 	*x = RenewLoginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4605,7 +5010,7 @@ func (x *RenewLoginRequest) String() string {
 func (*RenewLoginRequest) ProtoMessage() {}
 
 func (x *RenewLoginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4618,7 +5023,7 @@ func (x *RenewLoginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLoginRequest.ProtoReflect.Descriptor instead.
 func (*RenewLoginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{73}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *RenewLoginRequest) GetCsrPem() []byte {
@@ -4637,7 +5042,7 @@ type RenewLoginResponse struct {
 
 func (x *RenewLoginResponse) Reset() {
 	*x = RenewLoginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4649,7 +5054,7 @@ func (x *RenewLoginResponse) String() string {
 func (*RenewLoginResponse) ProtoMessage() {}
 
 func (x *RenewLoginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4662,7 +5067,7 @@ func (x *RenewLoginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLoginResponse.ProtoReflect.Descriptor instead.
 func (*RenewLoginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{74}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *RenewLoginResponse) GetCertificatePem() []byte {
@@ -4680,7 +5085,7 @@ type OpenDashboardRequest struct {
 
 func (x *OpenDashboardRequest) Reset() {
 	*x = OpenDashboardRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4692,7 +5097,7 @@ func (x *OpenDashboardRequest) String() string {
 func (*OpenDashboardRequest) ProtoMessage() {}
 
 func (x *OpenDashboardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4705,7 +5110,7 @@ func (x *OpenDashboardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDashboardRequest.ProtoReflect.Descriptor instead.
 func (*OpenDashboardRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{75}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{84}
 }
 
 type OpenDashboardResponse struct {
@@ -4718,7 +5123,7 @@ type OpenDashboardResponse struct {
 
 func (x *OpenDashboardResponse) Reset() {
 	*x = OpenDashboardResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4730,7 +5135,7 @@ func (x *OpenDashboardResponse) String() string {
 func (*OpenDashboardResponse) ProtoMessage() {}
 
 func (x *OpenDashboardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4743,7 +5148,7 @@ func (x *OpenDashboardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDashboardResponse.ProtoReflect.Descriptor instead.
 func (*OpenDashboardResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{76}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *OpenDashboardResponse) GetUrl() string {
@@ -4770,7 +5175,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4782,7 +5187,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4795,7 +5200,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{77}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *CreateTokenRequest) GetRole() string {
@@ -4822,7 +5227,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4834,7 +5239,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4847,7 +5252,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{78}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -4872,7 +5277,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4884,7 +5289,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4897,7 +5302,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{79}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{88}
 }
 
 type ListTokensResponse struct {
@@ -4909,7 +5314,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4921,7 +5326,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4934,7 +5339,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{80}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -4953,7 +5358,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4965,7 +5370,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4978,7 +5383,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{81}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -4996,7 +5401,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5008,7 +5413,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5021,7 +5426,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{82}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{91}
 }
 
 type GetAuthorityRequest struct {
@@ -5032,7 +5437,7 @@ type GetAuthorityRequest struct {
 
 func (x *GetAuthorityRequest) Reset() {
 	*x = GetAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5044,7 +5449,7 @@ func (x *GetAuthorityRequest) String() string {
 func (*GetAuthorityRequest) ProtoMessage() {}
 
 func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5057,7 +5462,7 @@ func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*GetAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{83}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{92}
 }
 
 type RotateAuthorityRequest struct {
@@ -5068,7 +5473,7 @@ type RotateAuthorityRequest struct {
 
 func (x *RotateAuthorityRequest) Reset() {
 	*x = RotateAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5080,7 +5485,7 @@ func (x *RotateAuthorityRequest) String() string {
 func (*RotateAuthorityRequest) ProtoMessage() {}
 
 func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5093,7 +5498,7 @@ func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*RotateAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{84}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{93}
 }
 
 type FinishAuthorityRequest struct {
@@ -5105,7 +5510,7 @@ type FinishAuthorityRequest struct {
 
 func (x *FinishAuthorityRequest) Reset() {
 	*x = FinishAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5117,7 +5522,7 @@ func (x *FinishAuthorityRequest) String() string {
 func (*FinishAuthorityRequest) ProtoMessage() {}
 
 func (x *FinishAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5130,7 +5535,7 @@ func (x *FinishAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*FinishAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{85}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *FinishAuthorityRequest) GetForce() bool {
@@ -5154,7 +5559,7 @@ type GetAuthorityResponse struct {
 
 func (x *GetAuthorityResponse) Reset() {
 	*x = GetAuthorityResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[86]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5166,7 +5571,7 @@ func (x *GetAuthorityResponse) String() string {
 func (*GetAuthorityResponse) ProtoMessage() {}
 
 func (x *GetAuthorityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[86]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5179,7 +5584,7 @@ func (x *GetAuthorityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthorityResponse.ProtoReflect.Descriptor instead.
 func (*GetAuthorityResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{86}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *GetAuthorityResponse) GetClusterId() string {
@@ -5236,7 +5641,7 @@ type Authority struct {
 
 func (x *Authority) Reset() {
 	*x = Authority{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[87]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5248,7 +5653,7 @@ func (x *Authority) String() string {
 func (*Authority) ProtoMessage() {}
 
 func (x *Authority) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[87]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5261,7 +5666,7 @@ func (x *Authority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Authority.ProtoReflect.Descriptor instead.
 func (*Authority) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{87}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Authority) GetFingerprint() string {
@@ -5589,7 +5994,26 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\tcandidate\x18\a \x01(\tR\tcandidate\".\n" +
 	"\x14ConfirmPluginRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\"\x17\n" +
-	"\x15ConfirmPluginResponse\"u\n" +
+	"\x15ConfirmPluginResponse\"\x14\n" +
+	"\x12ListSecretsRequest\"L\n" +
+	"\x13ListSecretsResponse\x125\n" +
+	"\asecrets\x18\x01 \x03(\v2\x1b.setpoint.api.v1.SecretInfoR\asecrets\"*\n" +
+	"\x10GetSecretRequest\x12\x16\n" +
+	"\x06secret\x18\x01 \x01(\tR\x06secret\"_\n" +
+	"\x0eSecretResponse\x123\n" +
+	"\x06secret\x18\x01 \x01(\v2\x1b.setpoint.api.v1.SecretInfoR\x06secret\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"]\n" +
+	"\x10PutSecretRequest\x12\x16\n" +
+	"\x06secret\x18\x01 \x01(\tR\x06secret\x12\x19\n" +
+	"\x05value\x18\x02 \x01(\fB\x03\x80\x01\x01R\x05value\x12\x16\n" +
+	"\x06create\x18\x03 \x01(\bR\x06create\"G\n" +
+	"\x13RemoveSecretRequest\x12\x16\n" +
+	"\x06secret\x18\x01 \x01(\tR\x06secret\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\"\x16\n" +
+	"\x14RemoveSecretResponse\"\x15\n" +
+	"\x13RekeySecretsRequest\"0\n" +
+	"\x14RekeySecretsResponse\x12\x18\n" +
+	"\asecrets\x18\x01 \x01(\x03R\asecrets\"u\n" +
 	"\x11ListStallsRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x1b\n" +
@@ -5653,7 +6077,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\tAuthority\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x124\n" +
 	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
-	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires2\xfc\x1d\n" +
+	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires2\xbc!\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -5691,7 +6115,12 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"PluginLogs\x12\".setpoint.api.v1.PluginLogsRequest\x1a#.setpoint.api.v1.PluginLogsResponse0\x01\x12[\n" +
 	"\fReloadPlugin\x12$.setpoint.api.v1.ReloadPluginRequest\x1a%.setpoint.api.v1.ReloadPluginResponse\x12[\n" +
 	"\fShadowPlugin\x12$.setpoint.api.v1.ShadowPluginRequest\x1a%.setpoint.api.v1.ShadowPluginResponse\x12^\n" +
-	"\rConfirmPlugin\x12%.setpoint.api.v1.ConfirmPluginRequest\x1a&.setpoint.api.v1.ConfirmPluginResponse\x12Z\n" +
+	"\rConfirmPlugin\x12%.setpoint.api.v1.ConfirmPluginRequest\x1a&.setpoint.api.v1.ConfirmPluginResponse\x12]\n" +
+	"\vListSecrets\x12#.setpoint.api.v1.ListSecretsRequest\x1a$.setpoint.api.v1.ListSecretsResponse\"\x03\x90\x02\x01\x12T\n" +
+	"\tGetSecret\x12!.setpoint.api.v1.GetSecretRequest\x1a\x1f.setpoint.api.v1.SecretResponse\"\x03\x90\x02\x01\x12O\n" +
+	"\tPutSecret\x12!.setpoint.api.v1.PutSecretRequest\x1a\x1f.setpoint.api.v1.SecretResponse\x12[\n" +
+	"\fRemoveSecret\x12$.setpoint.api.v1.RemoveSecretRequest\x1a%.setpoint.api.v1.RemoveSecretResponse\x12[\n" +
+	"\fRekeySecrets\x12$.setpoint.api.v1.RekeySecretsRequest\x1a%.setpoint.api.v1.RekeySecretsResponse\x12Z\n" +
 	"\n" +
 	"ListStalls\x12\".setpoint.api.v1.ListStallsRequest\x1a#.setpoint.api.v1.ListStallsResponse\"\x03\x90\x02\x01\x12Z\n" +
 	"\vWatchEvents\x12#.setpoint.api.v1.WatchEventsRequest\x1a$.setpoint.api.v1.WatchEventsResponse0\x01\x12F\n" +
@@ -5719,7 +6148,7 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ErrorDetail)(nil),             // 0: setpoint.api.v1.ErrorDetail
 	(*Problem)(nil),                 // 1: setpoint.api.v1.Problem
@@ -5788,58 +6217,68 @@ var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*PluginDifference)(nil),        // 64: setpoint.api.v1.PluginDifference
 	(*ConfirmPluginRequest)(nil),    // 65: setpoint.api.v1.ConfirmPluginRequest
 	(*ConfirmPluginResponse)(nil),   // 66: setpoint.api.v1.ConfirmPluginResponse
-	(*ListStallsRequest)(nil),       // 67: setpoint.api.v1.ListStallsRequest
-	(*ListStallsResponse)(nil),      // 68: setpoint.api.v1.ListStallsResponse
-	(*WatchEventsRequest)(nil),      // 69: setpoint.api.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),     // 70: setpoint.api.v1.WatchEventsResponse
-	(*LoginRequest)(nil),            // 71: setpoint.api.v1.LoginRequest
-	(*LoginResponse)(nil),           // 72: setpoint.api.v1.LoginResponse
-	(*RenewLoginRequest)(nil),       // 73: setpoint.api.v1.RenewLoginRequest
-	(*RenewLoginResponse)(nil),      // 74: setpoint.api.v1.RenewLoginResponse
-	(*OpenDashboardRequest)(nil),    // 75: setpoint.api.v1.OpenDashboardRequest
-	(*OpenDashboardResponse)(nil),   // 76: setpoint.api.v1.OpenDashboardResponse
-	(*CreateTokenRequest)(nil),      // 77: setpoint.api.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),     // 78: setpoint.api.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),       // 79: setpoint.api.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),      // 80: setpoint.api.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),      // 81: setpoint.api.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),     // 82: setpoint.api.v1.RevokeTokenResponse
-	(*GetAuthorityRequest)(nil),     // 83: setpoint.api.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 84: setpoint.api.v1.RotateAuthorityRequest
-	(*FinishAuthorityRequest)(nil),  // 85: setpoint.api.v1.FinishAuthorityRequest
-	(*GetAuthorityResponse)(nil),    // 86: setpoint.api.v1.GetAuthorityResponse
-	(*Authority)(nil),               // 87: setpoint.api.v1.Authority
-	nil,                             // 88: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                             // 89: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                             // 90: setpoint.api.v1.TaskExecBegin.EnvEntry
-	nil,                             // 91: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),   // 92: google.protobuf.Timestamp
-	(*Plugin)(nil),                  // 93: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),              // 94: setpoint.v1.JobSpec
-	(*Job)(nil),                     // 95: setpoint.api.v1.Job
-	(*durationpb.Duration)(nil),     // 96: google.protobuf.Duration
-	(*Task)(nil),                    // 97: setpoint.api.v1.Task
-	(*WhyNode)(nil),                 // 98: setpoint.api.v1.WhyNode
-	(*Node)(nil),                    // 99: setpoint.api.v1.Node
-	(*Stall)(nil),                   // 100: setpoint.api.v1.Stall
-	(*Event)(nil),                   // 101: setpoint.api.v1.Event
-	(*Token)(nil),                   // 102: setpoint.api.v1.Token
-	(*PlanResponse)(nil),            // 103: setpoint.api.v1.PlanResponse
-	(*TaskHistoryResponse)(nil),     // 104: setpoint.api.v1.TaskHistoryResponse
+	(*ListSecretsRequest)(nil),      // 67: setpoint.api.v1.ListSecretsRequest
+	(*ListSecretsResponse)(nil),     // 68: setpoint.api.v1.ListSecretsResponse
+	(*GetSecretRequest)(nil),        // 69: setpoint.api.v1.GetSecretRequest
+	(*SecretResponse)(nil),          // 70: setpoint.api.v1.SecretResponse
+	(*PutSecretRequest)(nil),        // 71: setpoint.api.v1.PutSecretRequest
+	(*RemoveSecretRequest)(nil),     // 72: setpoint.api.v1.RemoveSecretRequest
+	(*RemoveSecretResponse)(nil),    // 73: setpoint.api.v1.RemoveSecretResponse
+	(*RekeySecretsRequest)(nil),     // 74: setpoint.api.v1.RekeySecretsRequest
+	(*RekeySecretsResponse)(nil),    // 75: setpoint.api.v1.RekeySecretsResponse
+	(*ListStallsRequest)(nil),       // 76: setpoint.api.v1.ListStallsRequest
+	(*ListStallsResponse)(nil),      // 77: setpoint.api.v1.ListStallsResponse
+	(*WatchEventsRequest)(nil),      // 78: setpoint.api.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),     // 79: setpoint.api.v1.WatchEventsResponse
+	(*LoginRequest)(nil),            // 80: setpoint.api.v1.LoginRequest
+	(*LoginResponse)(nil),           // 81: setpoint.api.v1.LoginResponse
+	(*RenewLoginRequest)(nil),       // 82: setpoint.api.v1.RenewLoginRequest
+	(*RenewLoginResponse)(nil),      // 83: setpoint.api.v1.RenewLoginResponse
+	(*OpenDashboardRequest)(nil),    // 84: setpoint.api.v1.OpenDashboardRequest
+	(*OpenDashboardResponse)(nil),   // 85: setpoint.api.v1.OpenDashboardResponse
+	(*CreateTokenRequest)(nil),      // 86: setpoint.api.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),     // 87: setpoint.api.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),       // 88: setpoint.api.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),      // 89: setpoint.api.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),      // 90: setpoint.api.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),     // 91: setpoint.api.v1.RevokeTokenResponse
+	(*GetAuthorityRequest)(nil),     // 92: setpoint.api.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 93: setpoint.api.v1.RotateAuthorityRequest
+	(*FinishAuthorityRequest)(nil),  // 94: setpoint.api.v1.FinishAuthorityRequest
+	(*GetAuthorityResponse)(nil),    // 95: setpoint.api.v1.GetAuthorityResponse
+	(*Authority)(nil),               // 96: setpoint.api.v1.Authority
+	nil,                             // 97: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                             // 98: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                             // 99: setpoint.api.v1.TaskExecBegin.EnvEntry
+	nil,                             // 100: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),   // 101: google.protobuf.Timestamp
+	(*Plugin)(nil),                  // 102: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),              // 103: setpoint.v1.JobSpec
+	(*Job)(nil),                     // 104: setpoint.api.v1.Job
+	(*durationpb.Duration)(nil),     // 105: google.protobuf.Duration
+	(*Task)(nil),                    // 106: setpoint.api.v1.Task
+	(*WhyNode)(nil),                 // 107: setpoint.api.v1.WhyNode
+	(*Node)(nil),                    // 108: setpoint.api.v1.Node
+	(*SecretInfo)(nil),              // 109: setpoint.api.v1.SecretInfo
+	(*Stall)(nil),                   // 110: setpoint.api.v1.Stall
+	(*Event)(nil),                   // 111: setpoint.api.v1.Event
+	(*Token)(nil),                   // 112: setpoint.api.v1.Token
+	(*PlanResponse)(nil),            // 113: setpoint.api.v1.PlanResponse
+	(*TaskHistoryResponse)(nil),     // 114: setpoint.api.v1.TaskHistoryResponse
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	1,   // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	92,  // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	88,  // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	89,  // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	93,  // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	94,  // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	95,  // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	95,  // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	95,  // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	96,  // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	101, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	97,  // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	98,  // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	102, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	103, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	104, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	104, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	104, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	105, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
 	20,  // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
-	96,  // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
+	105, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
 	4,   // 12: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
 	10,  // 13: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
 	11,  // 14: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
@@ -5851,144 +6290,156 @@ var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	44,  // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
 	45,  // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
 	15,  // 22: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
-	97,  // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	97,  // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	97,  // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	98,  // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	92,  // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	106, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	106, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	106, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	107, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	101, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
 	31,  // 28: setpoint.api.v1.TaskExecRequest.begin:type_name -> setpoint.api.v1.TaskExecBegin
 	32,  // 29: setpoint.api.v1.TaskExecRequest.resize:type_name -> setpoint.api.v1.WindowSize
-	90,  // 30: setpoint.api.v1.TaskExecBegin.env:type_name -> setpoint.api.v1.TaskExecBegin.EnvEntry
+	99,  // 30: setpoint.api.v1.TaskExecBegin.env:type_name -> setpoint.api.v1.TaskExecBegin.EnvEntry
 	32,  // 31: setpoint.api.v1.TaskExecBegin.tty:type_name -> setpoint.api.v1.WindowSize
 	34,  // 32: setpoint.api.v1.TaskExecResponse.started:type_name -> setpoint.api.v1.TaskExecStarted
 	35,  // 33: setpoint.api.v1.TaskExecResponse.end:type_name -> setpoint.api.v1.TaskExecEnd
-	96,  // 34: setpoint.api.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
-	97,  // 35: setpoint.api.v1.StopTaskResponse.task:type_name -> setpoint.api.v1.Task
-	99,  // 36: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	99,  // 37: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	96,  // 38: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	105, // 34: setpoint.api.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
+	106, // 35: setpoint.api.v1.StopTaskResponse.task:type_name -> setpoint.api.v1.Task
+	108, // 36: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	108, // 37: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	105, // 38: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
 	41,  // 39: setpoint.api.v1.SetAvailabilityResponse.nodes:type_name -> setpoint.api.v1.NodeResponse
-	91,  // 40: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	93,  // 41: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	93,  // 42: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	96,  // 43: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	100, // 40: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	102, // 41: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	102, // 42: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	105, // 43: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
 	54,  // 44: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	92,  // 45: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	92,  // 46: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	96,  // 47: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	96,  // 48: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	96,  // 49: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	96,  // 50: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	101, // 45: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	101, // 46: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	105, // 47: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	105, // 48: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	105, // 49: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	105, // 50: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
 	57,  // 51: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	92,  // 52: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	101, // 52: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
 	60,  // 53: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
 	60,  // 54: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
 	63,  // 55: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
 	63,  // 56: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
 	64,  // 57: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	100, // 58: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	101, // 59: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	92,  // 60: setpoint.api.v1.OpenDashboardResponse.expires:type_name -> google.protobuf.Timestamp
-	96,  // 61: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	102, // 62: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	102, // 63: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
-	87,  // 64: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
-	87,  // 65: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
-	92,  // 66: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
-	92,  // 67: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
-	2,   // 68: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
-	4,   // 69: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
-	6,   // 70: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
-	8,   // 71: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
-	10,  // 72: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
-	11,  // 73: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
-	12,  // 74: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
-	13,  // 75: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
-	14,  // 76: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
-	15,  // 77: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
-	16,  // 78: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
-	18,  // 79: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
-	19,  // 80: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
-	21,  // 81: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
-	23,  // 82: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
-	25,  // 83: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	27,  // 84: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
-	28,  // 85: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	30,  // 86: setpoint.api.v1.ApiService.TaskExec:input_type -> setpoint.api.v1.TaskExecRequest
-	36,  // 87: setpoint.api.v1.ApiService.StopTask:input_type -> setpoint.api.v1.StopTaskRequest
-	38,  // 88: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	40,  // 89: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	42,  // 90: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	44,  // 91: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	45,  // 92: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	46,  // 93: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	48,  // 94: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	50,  // 95: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	52,  // 96: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
-	55,  // 97: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
-	58,  // 98: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
-	61,  // 99: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
-	65,  // 100: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	67,  // 101: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	69,  // 102: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	71,  // 103: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
-	73,  // 104: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
-	75,  // 105: setpoint.api.v1.ApiService.OpenDashboard:input_type -> setpoint.api.v1.OpenDashboardRequest
-	77,  // 106: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	79,  // 107: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	81,  // 108: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	83,  // 109: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
-	84,  // 110: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
-	85,  // 111: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
-	3,   // 112: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,   // 113: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,   // 114: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,   // 115: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,   // 116: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 117: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 118: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 119: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 120: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 121: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
-	17,  // 122: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,   // 123: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	103, // 124: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
-	22,  // 125: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	24,  // 126: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	26,  // 127: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	104, // 128: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
-	29,  // 129: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	33,  // 130: setpoint.api.v1.ApiService.TaskExec:output_type -> setpoint.api.v1.TaskExecResponse
-	37,  // 131: setpoint.api.v1.ApiService.StopTask:output_type -> setpoint.api.v1.StopTaskResponse
-	39,  // 132: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	41,  // 133: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	43,  // 134: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
-	41,  // 135: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	41,  // 136: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	47,  // 137: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	49,  // 138: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	51,  // 139: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	53,  // 140: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	56,  // 141: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	59,  // 142: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	62,  // 143: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	66,  // 144: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	68,  // 145: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	70,  // 146: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	72,  // 147: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
-	74,  // 148: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
-	76,  // 149: setpoint.api.v1.ApiService.OpenDashboard:output_type -> setpoint.api.v1.OpenDashboardResponse
-	78,  // 150: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	80,  // 151: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	82,  // 152: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	86,  // 153: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	86,  // 154: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	86,  // 155: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	112, // [112:156] is the sub-list for method output_type
-	68,  // [68:112] is the sub-list for method input_type
-	68,  // [68:68] is the sub-list for extension type_name
-	68,  // [68:68] is the sub-list for extension extendee
-	0,   // [0:68] is the sub-list for field type_name
+	109, // 58: setpoint.api.v1.ListSecretsResponse.secrets:type_name -> setpoint.api.v1.SecretInfo
+	109, // 59: setpoint.api.v1.SecretResponse.secret:type_name -> setpoint.api.v1.SecretInfo
+	110, // 60: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	111, // 61: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	101, // 62: setpoint.api.v1.OpenDashboardResponse.expires:type_name -> google.protobuf.Timestamp
+	105, // 63: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	112, // 64: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	112, // 65: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	96,  // 66: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
+	96,  // 67: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
+	101, // 68: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
+	101, // 69: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
+	2,   // 70: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
+	4,   // 71: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
+	6,   // 72: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
+	8,   // 73: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
+	10,  // 74: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
+	11,  // 75: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
+	12,  // 76: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
+	13,  // 77: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
+	14,  // 78: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
+	15,  // 79: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
+	16,  // 80: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
+	18,  // 81: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
+	19,  // 82: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
+	21,  // 83: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
+	23,  // 84: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
+	25,  // 85: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
+	27,  // 86: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
+	28,  // 87: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	30,  // 88: setpoint.api.v1.ApiService.TaskExec:input_type -> setpoint.api.v1.TaskExecRequest
+	36,  // 89: setpoint.api.v1.ApiService.StopTask:input_type -> setpoint.api.v1.StopTaskRequest
+	38,  // 90: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	40,  // 91: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	42,  // 92: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	44,  // 93: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	45,  // 94: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	46,  // 95: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	48,  // 96: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	50,  // 97: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	52,  // 98: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	55,  // 99: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	58,  // 100: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	61,  // 101: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	65,  // 102: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	67,  // 103: setpoint.api.v1.ApiService.ListSecrets:input_type -> setpoint.api.v1.ListSecretsRequest
+	69,  // 104: setpoint.api.v1.ApiService.GetSecret:input_type -> setpoint.api.v1.GetSecretRequest
+	71,  // 105: setpoint.api.v1.ApiService.PutSecret:input_type -> setpoint.api.v1.PutSecretRequest
+	72,  // 106: setpoint.api.v1.ApiService.RemoveSecret:input_type -> setpoint.api.v1.RemoveSecretRequest
+	74,  // 107: setpoint.api.v1.ApiService.RekeySecrets:input_type -> setpoint.api.v1.RekeySecretsRequest
+	76,  // 108: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	78,  // 109: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	80,  // 110: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
+	82,  // 111: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
+	84,  // 112: setpoint.api.v1.ApiService.OpenDashboard:input_type -> setpoint.api.v1.OpenDashboardRequest
+	86,  // 113: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	88,  // 114: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	90,  // 115: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	92,  // 116: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
+	93,  // 117: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
+	94,  // 118: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
+	3,   // 119: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,   // 120: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,   // 121: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,   // 122: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,   // 123: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 124: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 125: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 126: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 127: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 128: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
+	17,  // 129: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,   // 130: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	113, // 131: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	22,  // 132: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	24,  // 133: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	26,  // 134: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	114, // 135: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
+	29,  // 136: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	33,  // 137: setpoint.api.v1.ApiService.TaskExec:output_type -> setpoint.api.v1.TaskExecResponse
+	37,  // 138: setpoint.api.v1.ApiService.StopTask:output_type -> setpoint.api.v1.StopTaskResponse
+	39,  // 139: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	41,  // 140: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	43,  // 141: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
+	41,  // 142: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	41,  // 143: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	47,  // 144: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	49,  // 145: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	51,  // 146: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	53,  // 147: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	56,  // 148: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	59,  // 149: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	62,  // 150: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	66,  // 151: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	68,  // 152: setpoint.api.v1.ApiService.ListSecrets:output_type -> setpoint.api.v1.ListSecretsResponse
+	70,  // 153: setpoint.api.v1.ApiService.GetSecret:output_type -> setpoint.api.v1.SecretResponse
+	70,  // 154: setpoint.api.v1.ApiService.PutSecret:output_type -> setpoint.api.v1.SecretResponse
+	73,  // 155: setpoint.api.v1.ApiService.RemoveSecret:output_type -> setpoint.api.v1.RemoveSecretResponse
+	75,  // 156: setpoint.api.v1.ApiService.RekeySecrets:output_type -> setpoint.api.v1.RekeySecretsResponse
+	77,  // 157: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	79,  // 158: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	81,  // 159: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
+	83,  // 160: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
+	85,  // 161: setpoint.api.v1.ApiService.OpenDashboard:output_type -> setpoint.api.v1.OpenDashboardResponse
+	87,  // 162: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	89,  // 163: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	91,  // 164: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	95,  // 165: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	95,  // 166: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	95,  // 167: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	119, // [119:168] is the sub-list for method output_type
+	70,  // [70:119] is the sub-list for method input_type
+	70,  // [70:70] is the sub-list for extension type_name
+	70,  // [70:70] is the sub-list for extension extendee
+	0,   // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_api_proto_init() }
@@ -6024,14 +6475,14 @@ func file_setpoint_api_v1_api_proto_init() {
 		(*TaskExecResponse_Stderr)(nil),
 		(*TaskExecResponse_End)(nil),
 	}
-	file_setpoint_api_v1_api_proto_msgTypes[69].OneofWrappers = []any{}
+	file_setpoint_api_v1_api_proto_msgTypes[78].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   92,
+			NumMessages:   101,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -2381,6 +2381,150 @@ func (x *Event) GetBy() string {
 	return ""
 }
 
+type SecretInfo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Configured    bool                   `protobuf:"varint,2,opt,name=configured,proto3" json:"configured,omitempty"` // the server's configuration has it
+	Versions      []*SecretVersion       `protobuf:"bytes,3,rep,name=versions,proto3" json:"versions,omitempty"`      // oldest first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretInfo) Reset() {
+	*x = SecretInfo{}
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretInfo) ProtoMessage() {}
+
+func (x *SecretInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretInfo.ProtoReflect.Descriptor instead.
+func (*SecretInfo) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *SecretInfo) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SecretInfo) GetConfigured() bool {
+	if x != nil {
+		return x.Configured
+	}
+	return false
+}
+
+func (x *SecretInfo) GetVersions() []*SecretVersion {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
+}
+
+type SecretVersion struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Created       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=created,proto3" json:"created,omitempty"`
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	SizeBytes     int64                  `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	Digest        string                 `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"` // equal for equal values of this secret; it tells nothing of the value
+	Jobs          []string               `protobuf:"bytes,6,rep,name=jobs,proto3" json:"jobs,omitempty"`     // that use it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretVersion) Reset() {
+	*x = SecretVersion{}
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretVersion) ProtoMessage() {}
+
+func (x *SecretVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretVersion.ProtoReflect.Descriptor instead.
+func (*SecretVersion) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *SecretVersion) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *SecretVersion) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *SecretVersion) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *SecretVersion) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *SecretVersion) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *SecretVersion) GetJobs() []string {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
 type Token struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2393,7 +2537,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2549,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,7 +2562,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{24}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Token) GetId() string {
@@ -2683,7 +2827,22 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x04node\x18\t \x01(\tR\x04node\x12\x17\n" +
 	"\anode_id\x18\n" +
 	" \x01(\tR\x06nodeId\x12\x0e\n" +
-	"\x02by\x18\v \x01(\tR\x02by\"\x97\x01\n" +
+	"\x02by\x18\v \x01(\tR\x02by\"|\n" +
+	"\n" +
+	"SecretInfo\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
+	"\n" +
+	"configured\x18\x02 \x01(\bR\n" +
+	"configured\x12:\n" +
+	"\bversions\x18\x03 \x03(\v2\x1e.setpoint.api.v1.SecretVersionR\bversions\"\xba\x01\n" +
+	"\rSecretVersion\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x124\n" +
+	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\tR\x06digest\x12\x12\n" +
+	"\x04jobs\x18\x06 \x03(\tR\x04jobs\"\x97\x01\n" +
 	"\x05Token\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x124\n" +
@@ -2702,7 +2861,7 @@ func file_setpoint_api_v1_views_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_views_proto_rawDescData
 }
 
-var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*Task)(nil),                  // 0: setpoint.api.v1.Task
 	(*Desired)(nil),               // 1: setpoint.api.v1.Desired
@@ -2728,80 +2887,84 @@ var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*WhyNode)(nil),               // 21: setpoint.api.v1.WhyNode
 	(*WhyReason)(nil),             // 22: setpoint.api.v1.WhyReason
 	(*Event)(nil),                 // 23: setpoint.api.v1.Event
-	(*Token)(nil),                 // 24: setpoint.api.v1.Token
-	nil,                           // 25: setpoint.api.v1.Node.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 27: setpoint.v1.TaskSpec
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
-	(*v1.Resources)(nil),          // 29: setpoint.v1.Resources
-	(*v1.NodeDescription)(nil),    // 30: setpoint.v1.NodeDescription
-	(*v1.JobSpec)(nil),            // 31: setpoint.v1.JobSpec
+	(*SecretInfo)(nil),            // 24: setpoint.api.v1.SecretInfo
+	(*SecretVersion)(nil),         // 25: setpoint.api.v1.SecretVersion
+	(*Token)(nil),                 // 26: setpoint.api.v1.Token
+	nil,                           // 27: setpoint.api.v1.Node.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*v1.TaskSpec)(nil),           // 29: setpoint.v1.TaskSpec
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	(*v1.Resources)(nil),          // 31: setpoint.v1.Resources
+	(*v1.NodeDescription)(nil),    // 32: setpoint.v1.NodeDescription
+	(*v1.JobSpec)(nil),            // 33: setpoint.v1.JobSpec
 }
 var file_setpoint_api_v1_views_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.Task.desired:type_name -> setpoint.api.v1.Desired
 	2,  // 1: setpoint.api.v1.Task.observed:type_name -> setpoint.api.v1.Observed
 	3,  // 2: setpoint.api.v1.Task.condition:type_name -> setpoint.api.v1.Condition
 	6,  // 3: setpoint.api.v1.Task.stalls:type_name -> setpoint.api.v1.Stall
-	26, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
-	26, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
+	28, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
+	28, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
 	5,  // 6: setpoint.api.v1.Task.ports:type_name -> setpoint.api.v1.Port
-	27, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
+	29, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
 	4,  // 8: setpoint.api.v1.Task.addresses:type_name -> setpoint.api.v1.Address
-	26, // 9: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
-	28, // 10: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
-	26, // 11: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
-	26, // 12: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	28, // 9: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
+	30, // 10: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
+	28, // 11: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
+	28, // 12: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
 	7,  // 13: setpoint.api.v1.Stall.subject:type_name -> setpoint.api.v1.Subject
-	26, // 14: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
-	26, // 15: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
+	28, // 14: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
+	28, // 15: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
 	8,  // 16: setpoint.api.v1.Stall.facts:type_name -> setpoint.api.v1.Facts
 	9,  // 17: setpoint.api.v1.Facts.excluded:type_name -> setpoint.api.v1.Exclusion
-	26, // 18: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
-	25, // 19: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
-	29, // 20: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
-	29, // 21: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
-	29, // 22: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
+	28, // 18: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
+	27, // 19: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
+	31, // 20: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
+	31, // 21: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
+	31, // 22: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
 	5,  // 23: setpoint.api.v1.Node.ports:type_name -> setpoint.api.v1.Port
-	30, // 24: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
+	32, // 24: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	13, // 25: setpoint.api.v1.Node.drain:type_name -> setpoint.api.v1.Drain
-	26, // 26: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
+	28, // 26: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
 	6,  // 27: setpoint.api.v1.Node.stalls:type_name -> setpoint.api.v1.Stall
 	11, // 28: setpoint.api.v1.Node.holders:type_name -> setpoint.api.v1.Holder
 	12, // 29: setpoint.api.v1.Node.pools:type_name -> setpoint.api.v1.Pool
-	29, // 30: setpoint.api.v1.Holder.reserves:type_name -> setpoint.v1.Resources
+	31, // 30: setpoint.api.v1.Holder.reserves:type_name -> setpoint.v1.Resources
 	5,  // 31: setpoint.api.v1.Holder.ports:type_name -> setpoint.api.v1.Port
 	4,  // 32: setpoint.api.v1.Holder.addresses:type_name -> setpoint.api.v1.Address
-	26, // 33: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
-	28, // 34: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
-	26, // 35: setpoint.api.v1.Drain.until:type_name -> google.protobuf.Timestamp
-	31, // 36: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
-	26, // 37: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
-	26, // 38: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
+	28, // 33: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
+	30, // 34: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
+	28, // 35: setpoint.api.v1.Drain.until:type_name -> google.protobuf.Timestamp
+	33, // 36: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
+	28, // 37: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
+	28, // 38: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
 	16, // 39: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
 	17, // 40: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
 	6,  // 41: setpoint.api.v1.Job.stalls:type_name -> setpoint.api.v1.Stall
 	18, // 42: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
 	19, // 43: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
 	15, // 44: setpoint.api.v1.Job.rebalance:type_name -> setpoint.api.v1.Rebalance
-	26, // 45: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
-	26, // 46: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
-	26, // 47: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
-	26, // 48: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
-	26, // 49: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
-	26, // 50: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
-	31, // 51: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	26, // 52: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
+	28, // 45: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
+	28, // 46: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
+	28, // 47: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
+	28, // 48: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
+	28, // 49: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
+	28, // 50: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
+	33, // 51: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
+	28, // 52: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
 	6,  // 53: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
 	22, // 54: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
-	26, // 55: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
+	28, // 55: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
 	7,  // 56: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
-	26, // 57: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
-	26, // 58: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	25, // 57: setpoint.api.v1.SecretInfo.versions:type_name -> setpoint.api.v1.SecretVersion
+	28, // 58: setpoint.api.v1.SecretVersion.created:type_name -> google.protobuf.Timestamp
+	28, // 59: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
+	28, // 60: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_views_proto_init() }
@@ -2815,7 +2978,7 @@ func file_setpoint_api_v1_views_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_views_proto_rawDesc), len(file_setpoint_api_v1_views_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

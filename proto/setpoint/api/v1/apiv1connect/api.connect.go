@@ -106,6 +106,16 @@ const (
 	// ApiServiceConfirmPluginProcedure is the fully-qualified name of the ApiService's ConfirmPlugin
 	// RPC.
 	ApiServiceConfirmPluginProcedure = "/setpoint.api.v1.ApiService/ConfirmPlugin"
+	// ApiServiceListSecretsProcedure is the fully-qualified name of the ApiService's ListSecrets RPC.
+	ApiServiceListSecretsProcedure = "/setpoint.api.v1.ApiService/ListSecrets"
+	// ApiServiceGetSecretProcedure is the fully-qualified name of the ApiService's GetSecret RPC.
+	ApiServiceGetSecretProcedure = "/setpoint.api.v1.ApiService/GetSecret"
+	// ApiServicePutSecretProcedure is the fully-qualified name of the ApiService's PutSecret RPC.
+	ApiServicePutSecretProcedure = "/setpoint.api.v1.ApiService/PutSecret"
+	// ApiServiceRemoveSecretProcedure is the fully-qualified name of the ApiService's RemoveSecret RPC.
+	ApiServiceRemoveSecretProcedure = "/setpoint.api.v1.ApiService/RemoveSecret"
+	// ApiServiceRekeySecretsProcedure is the fully-qualified name of the ApiService's RekeySecrets RPC.
+	ApiServiceRekeySecretsProcedure = "/setpoint.api.v1.ApiService/RekeySecrets"
 	// ApiServiceListStallsProcedure is the fully-qualified name of the ApiService's ListStalls RPC.
 	ApiServiceListStallsProcedure = "/setpoint.api.v1.ApiService/ListStalls"
 	// ApiServiceWatchEventsProcedure is the fully-qualified name of the ApiService's WatchEvents RPC.
@@ -201,6 +211,16 @@ type ApiServiceClient interface {
 	ShadowPlugin(context.Context, *connect.Request[v1.ShadowPluginRequest]) (*connect.Response[v1.ShadowPluginResponse], error)
 	// Accepts first answers of a plugin that would stop many tasks. Role: operator.
 	ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error)
+	// In the order of their names. No call returns a value. Role: reader.
+	ListSecrets(context.Context, *connect.Request[v1.ListSecretsRequest]) (*connect.Response[v1.ListSecretsResponse], error)
+	// Role: reader.
+	GetSecret(context.Context, *connect.Request[v1.GetSecretRequest]) (*connect.Response[v1.SecretResponse], error)
+	// Makes a secret, or the next version of one. Role: operator.
+	PutSecret(context.Context, *connect.Request[v1.PutSecretRequest]) (*connect.Response[v1.SecretResponse], error)
+	// Forgets a secret, or a version of one, unless jobs use it. Role: operator.
+	RemoveSecret(context.Context, *connect.Request[v1.RemoveSecretRequest]) (*connect.Response[v1.RemoveSecretResponse], error)
+	// Makes another key, seals all secrets with it, and drops the old one. Role: admin.
+	RekeySecrets(context.Context, *connect.Request[v1.RekeySecretsRequest]) (*connect.Response[v1.RekeySecretsResponse], error)
 	// Everything that waits, longest first. Role: reader.
 	ListStalls(context.Context, *connect.Request[v1.ListStallsRequest]) (*connect.Response[v1.ListStallsResponse], error)
 	// What happened, turn by turn. Too old a revision is OUT_OF_RANGE, "compacted": list again and watch from there. Role: reader.
@@ -446,6 +466,38 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(apiServiceMethods.ByName("ConfirmPlugin")),
 			connect.WithClientOptions(opts...),
 		),
+		listSecrets: connect.NewClient[v1.ListSecretsRequest, v1.ListSecretsResponse](
+			httpClient,
+			baseURL+ApiServiceListSecretsProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("ListSecrets")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getSecret: connect.NewClient[v1.GetSecretRequest, v1.SecretResponse](
+			httpClient,
+			baseURL+ApiServiceGetSecretProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("GetSecret")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		putSecret: connect.NewClient[v1.PutSecretRequest, v1.SecretResponse](
+			httpClient,
+			baseURL+ApiServicePutSecretProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("PutSecret")),
+			connect.WithClientOptions(opts...),
+		),
+		removeSecret: connect.NewClient[v1.RemoveSecretRequest, v1.RemoveSecretResponse](
+			httpClient,
+			baseURL+ApiServiceRemoveSecretProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("RemoveSecret")),
+			connect.WithClientOptions(opts...),
+		),
+		rekeySecrets: connect.NewClient[v1.RekeySecretsRequest, v1.RekeySecretsResponse](
+			httpClient,
+			baseURL+ApiServiceRekeySecretsProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("RekeySecrets")),
+			connect.WithClientOptions(opts...),
+		),
 		listStalls: connect.NewClient[v1.ListStallsRequest, v1.ListStallsResponse](
 			httpClient,
 			baseURL+ApiServiceListStallsProcedure,
@@ -553,6 +605,11 @@ type apiServiceClient struct {
 	reloadPlugin     *connect.Client[v1.ReloadPluginRequest, v1.ReloadPluginResponse]
 	shadowPlugin     *connect.Client[v1.ShadowPluginRequest, v1.ShadowPluginResponse]
 	confirmPlugin    *connect.Client[v1.ConfirmPluginRequest, v1.ConfirmPluginResponse]
+	listSecrets      *connect.Client[v1.ListSecretsRequest, v1.ListSecretsResponse]
+	getSecret        *connect.Client[v1.GetSecretRequest, v1.SecretResponse]
+	putSecret        *connect.Client[v1.PutSecretRequest, v1.SecretResponse]
+	removeSecret     *connect.Client[v1.RemoveSecretRequest, v1.RemoveSecretResponse]
+	rekeySecrets     *connect.Client[v1.RekeySecretsRequest, v1.RekeySecretsResponse]
 	listStalls       *connect.Client[v1.ListStallsRequest, v1.ListStallsResponse]
 	watchEvents      *connect.Client[v1.WatchEventsRequest, v1.WatchEventsResponse]
 	login            *connect.Client[v1.LoginRequest, v1.LoginResponse]
@@ -731,6 +788,31 @@ func (c *apiServiceClient) ConfirmPlugin(ctx context.Context, req *connect.Reque
 	return c.confirmPlugin.CallUnary(ctx, req)
 }
 
+// ListSecrets calls setpoint.api.v1.ApiService.ListSecrets.
+func (c *apiServiceClient) ListSecrets(ctx context.Context, req *connect.Request[v1.ListSecretsRequest]) (*connect.Response[v1.ListSecretsResponse], error) {
+	return c.listSecrets.CallUnary(ctx, req)
+}
+
+// GetSecret calls setpoint.api.v1.ApiService.GetSecret.
+func (c *apiServiceClient) GetSecret(ctx context.Context, req *connect.Request[v1.GetSecretRequest]) (*connect.Response[v1.SecretResponse], error) {
+	return c.getSecret.CallUnary(ctx, req)
+}
+
+// PutSecret calls setpoint.api.v1.ApiService.PutSecret.
+func (c *apiServiceClient) PutSecret(ctx context.Context, req *connect.Request[v1.PutSecretRequest]) (*connect.Response[v1.SecretResponse], error) {
+	return c.putSecret.CallUnary(ctx, req)
+}
+
+// RemoveSecret calls setpoint.api.v1.ApiService.RemoveSecret.
+func (c *apiServiceClient) RemoveSecret(ctx context.Context, req *connect.Request[v1.RemoveSecretRequest]) (*connect.Response[v1.RemoveSecretResponse], error) {
+	return c.removeSecret.CallUnary(ctx, req)
+}
+
+// RekeySecrets calls setpoint.api.v1.ApiService.RekeySecrets.
+func (c *apiServiceClient) RekeySecrets(ctx context.Context, req *connect.Request[v1.RekeySecretsRequest]) (*connect.Response[v1.RekeySecretsResponse], error) {
+	return c.rekeySecrets.CallUnary(ctx, req)
+}
+
 // ListStalls calls setpoint.api.v1.ApiService.ListStalls.
 func (c *apiServiceClient) ListStalls(ctx context.Context, req *connect.Request[v1.ListStallsRequest]) (*connect.Response[v1.ListStallsResponse], error) {
 	return c.listStalls.CallUnary(ctx, req)
@@ -854,6 +936,16 @@ type ApiServiceHandler interface {
 	ShadowPlugin(context.Context, *connect.Request[v1.ShadowPluginRequest]) (*connect.Response[v1.ShadowPluginResponse], error)
 	// Accepts first answers of a plugin that would stop many tasks. Role: operator.
 	ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error)
+	// In the order of their names. No call returns a value. Role: reader.
+	ListSecrets(context.Context, *connect.Request[v1.ListSecretsRequest]) (*connect.Response[v1.ListSecretsResponse], error)
+	// Role: reader.
+	GetSecret(context.Context, *connect.Request[v1.GetSecretRequest]) (*connect.Response[v1.SecretResponse], error)
+	// Makes a secret, or the next version of one. Role: operator.
+	PutSecret(context.Context, *connect.Request[v1.PutSecretRequest]) (*connect.Response[v1.SecretResponse], error)
+	// Forgets a secret, or a version of one, unless jobs use it. Role: operator.
+	RemoveSecret(context.Context, *connect.Request[v1.RemoveSecretRequest]) (*connect.Response[v1.RemoveSecretResponse], error)
+	// Makes another key, seals all secrets with it, and drops the old one. Role: admin.
+	RekeySecrets(context.Context, *connect.Request[v1.RekeySecretsRequest]) (*connect.Response[v1.RekeySecretsResponse], error)
 	// Everything that waits, longest first. Role: reader.
 	ListStalls(context.Context, *connect.Request[v1.ListStallsRequest]) (*connect.Response[v1.ListStallsResponse], error)
 	// What happened, turn by turn. Too old a revision is OUT_OF_RANGE, "compacted": list again and watch from there. Role: reader.
@@ -1095,6 +1187,38 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(apiServiceMethods.ByName("ConfirmPlugin")),
 		connect.WithHandlerOptions(opts...),
 	)
+	apiServiceListSecretsHandler := connect.NewUnaryHandler(
+		ApiServiceListSecretsProcedure,
+		svc.ListSecrets,
+		connect.WithSchema(apiServiceMethods.ByName("ListSecrets")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceGetSecretHandler := connect.NewUnaryHandler(
+		ApiServiceGetSecretProcedure,
+		svc.GetSecret,
+		connect.WithSchema(apiServiceMethods.ByName("GetSecret")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServicePutSecretHandler := connect.NewUnaryHandler(
+		ApiServicePutSecretProcedure,
+		svc.PutSecret,
+		connect.WithSchema(apiServiceMethods.ByName("PutSecret")),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceRemoveSecretHandler := connect.NewUnaryHandler(
+		ApiServiceRemoveSecretProcedure,
+		svc.RemoveSecret,
+		connect.WithSchema(apiServiceMethods.ByName("RemoveSecret")),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceRekeySecretsHandler := connect.NewUnaryHandler(
+		ApiServiceRekeySecretsProcedure,
+		svc.RekeySecrets,
+		connect.WithSchema(apiServiceMethods.ByName("RekeySecrets")),
+		connect.WithHandlerOptions(opts...),
+	)
 	apiServiceListStallsHandler := connect.NewUnaryHandler(
 		ApiServiceListStallsProcedure,
 		svc.ListStalls,
@@ -1232,6 +1356,16 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceShadowPluginHandler.ServeHTTP(w, r)
 		case ApiServiceConfirmPluginProcedure:
 			apiServiceConfirmPluginHandler.ServeHTTP(w, r)
+		case ApiServiceListSecretsProcedure:
+			apiServiceListSecretsHandler.ServeHTTP(w, r)
+		case ApiServiceGetSecretProcedure:
+			apiServiceGetSecretHandler.ServeHTTP(w, r)
+		case ApiServicePutSecretProcedure:
+			apiServicePutSecretHandler.ServeHTTP(w, r)
+		case ApiServiceRemoveSecretProcedure:
+			apiServiceRemoveSecretHandler.ServeHTTP(w, r)
+		case ApiServiceRekeySecretsProcedure:
+			apiServiceRekeySecretsHandler.ServeHTTP(w, r)
 		case ApiServiceListStallsProcedure:
 			apiServiceListStallsHandler.ServeHTTP(w, r)
 		case ApiServiceWatchEventsProcedure:
@@ -1393,6 +1527,26 @@ func (UnimplementedApiServiceHandler) ShadowPlugin(context.Context, *connect.Req
 
 func (UnimplementedApiServiceHandler) ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.ConfirmPlugin is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) ListSecrets(context.Context, *connect.Request[v1.ListSecretsRequest]) (*connect.Response[v1.ListSecretsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.ListSecrets is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) GetSecret(context.Context, *connect.Request[v1.GetSecretRequest]) (*connect.Response[v1.SecretResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.GetSecret is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) PutSecret(context.Context, *connect.Request[v1.PutSecretRequest]) (*connect.Response[v1.SecretResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.PutSecret is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) RemoveSecret(context.Context, *connect.Request[v1.RemoveSecretRequest]) (*connect.Response[v1.RemoveSecretResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.RemoveSecret is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) RekeySecrets(context.Context, *connect.Request[v1.RekeySecretsRequest]) (*connect.Response[v1.RekeySecretsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.RekeySecrets is not implemented"))
 }
 
 func (UnimplementedApiServiceHandler) ListStalls(context.Context, *connect.Request[v1.ListStallsRequest]) (*connect.Response[v1.ListStallsResponse], error) {
