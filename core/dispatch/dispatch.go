@@ -40,7 +40,7 @@ type Signer interface {
 	Fingerprint() pki.Fingerprint
 }
 
-// Options are what a Dispatcher needs. All fields but the last two are required.
+// Options are what a Dispatcher needs. All fields but the last three are required.
 type Options struct {
 	Engine   Engine
 	Identity func(context.Context) (pki.Identity, error) // who calls; pki.ErrNoCertificate if the caller showed none
@@ -49,6 +49,8 @@ type Options struct {
 	Log      hclog.Logger
 
 	Authority func(context.Context) (pki.Fingerprint, error) // by which the caller's certificate was verified
+
+	Secrets Secrets // nil: there are none, and tasks that need some are rejected
 
 	Heartbeat func() time.Duration // how often the server wants to hear of an agent now; nil: every 2 s
 	Gather    time.Duration        // how long heartbeats are gathered into one input; 0: 100 ms

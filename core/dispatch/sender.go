@@ -172,6 +172,7 @@ func (s *session) composeTask(m *agentv1.Assignments, state *engine.State, id cl
 		return 0
 	}
 	s.told[id] = now
+	s.d.addSecrets(a)
 	m.Upsert = append(m.Upsert, a)
 	return proto.Size(a)
 }

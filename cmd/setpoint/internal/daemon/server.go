@@ -22,6 +22,7 @@ import (
 	"github.com/setpointd/setpoint/core/pki"
 	"github.com/setpointd/setpoint/core/pluginhost"
 	"github.com/setpointd/setpoint/core/pluginhost/runner"
+	"github.com/setpointd/setpoint/core/secret"
 	"github.com/setpointd/setpoint/core/store"
 	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -46,6 +47,7 @@ type Server struct {
 	backend store.Backend
 	certs   *certificates
 	tokens  *tokens
+	secrets *secret.Vault
 
 	launcher   *runner.Launcher
 	listener   net.Listener
@@ -90,6 +92,9 @@ func Open(ctx context.Context, opts Options) (_ *Server, err error) {
 	if s.tokens, err = openTokens(s.dir, s.certs.trusted); err != nil {
 		return nil, err
 	}
+	if s.secrets, err = secret.Open(s.dir.Secrets(), s.dir.SecretsKey(), state.ClusterID); err != nil {
+		return nil, err
+	}
 	if s.launcher, err = newLauncher(s.dir, opts.Log.Named("plugin")); err != nil {
 		return nil, err
 	}
@@ -123,7 +128,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 		CheckSettings: checkSettings, Rehearse: rehearse(s.engine), AttachDir: s.dir.Attachments(),
 	})
 	s.dispatcher, err = dispatch.New(dispatch.Options{
-		Engine: s.engine, Identity: api.IdentityFrom, Tokens: s.tokens, Signer: s.certs, Log: log.Named("agents"), Authority: api.AuthorityFrom,
+		Engine: s.engine, Identity: api.IdentityFrom, Tokens: s.tokens, Signer: s.certs, Log: log.Named("agents"), Authority: api.AuthorityFrom, Secrets: s.secrets,
 		Heartbeat: func() time.Duration { return s.engine.Pace().Heartbeat },
 	})
 	if err != nil {
@@ -134,7 +139,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	}
 	s.api, err = api.New(api.Options{
 		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs, Events: s.events, Log: log.Named("api"),
-		Authorities: authorities{s.certs, s.dispatcher}, Exec: s.exec, Dashboard: s.invites(),
+		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Exec: s.exec, Dashboard: s.invites(),
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	s.metrics = s.newMetrics()

@@ -48,6 +48,12 @@ func (d Dir) Store() string { return d.file("state.db") }
 // Tokens is the file of the join tokens' hashes.
 func (d Dir) Tokens() string { return d.file("tokens.json") }
 
+// Secrets is the directory of the sealed secrets.
+func (d Dir) Secrets() string { return d.file("secrets") }
+
+// SecretsKey is the file of the key that seals them.
+func (d Dir) SecretsKey() string { return d.file("secrets.key") }
+
 // PluginSockets is the directory of the sockets over which the server talks to plugins.
 func (d Dir) PluginSockets() string { return d.file("plugins") }
 
