@@ -14,6 +14,7 @@ import (
 
 	"github.com/setpointd/setpoint/agent/driver"
 	"github.com/setpointd/setpoint/agent/machine"
+	"github.com/setpointd/setpoint/agent/secrets"
 	"github.com/setpointd/setpoint/agent/state"
 	"github.com/setpointd/setpoint/agent/worker"
 	"github.com/setpointd/setpoint/core/pki"
@@ -44,6 +45,7 @@ type Config struct {
 	// Attributes of the node, which go before those that are found; AttributesDir has scripts that find more (machine.Scripts).
 	Attributes    map[string]string
 	AttributesDir string
+	SecretsDir    string // where secrets are kept in memory, on a tmpfs or ramfs; empty: secrets.DefaultPath
 	Log           hclog.Logger
 	// StopTasksOnExit is asked when Run's context ends: if it reports true, all tasks are stopped, and that is reported. Otherwise, and if it is nil, they run
 	// on, and the next agent finds them.
@@ -62,6 +64,9 @@ type Agent struct {
 	set     *worker.Set
 	execs   execCount
 	period  atomic.Int64 // of the server's heartbeats in nanoseconds, as it said last; 0: it has not yet
+
+	secrets   *secrets.Dir // nil: there is none, for the reason noSecrets
+	noSecrets string
 
 	// Owner: whoever describes the machine, which are the join and then one session after the other.
 	scripts    *machine.Scripts
@@ -110,6 +115,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.file.Close()) }()
+	a.openSecrets()
 	if err := a.enter(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -122,9 +128,26 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	}
 	id := a.holder.Pair().Identity()
 	a.cfg.Log.Info("agent starts", "node", id.NodeID, "name", id.Name, "cluster", id.ClusterID, "tasks", len(tasks), "revision", revision)
-	a.set = worker.New(worker.Options{Store: a.file, Drivers: a.cfg.Drivers, Node: id.Name, Cluster: id.ClusterID, Log: a.cfg.Log}, tasks, revision)
+	a.set = worker.New(worker.Options{
+		Store: a.file, Drivers: a.cfg.Drivers, Node: id.Name, Cluster: id.ClusterID, Log: a.cfg.Log, Secrets: a.secrets, NoSecrets: a.noSecrets,
+	}, tasks, revision)
 	a.set.Cut(a.lastContact())
 	return a.work(ctx)
+}
+
+// openSecrets finds out whether this machine can keep secrets in memory. An agent that cannot runs all tasks that need none.
+func (a *Agent) openSecrets() {
+	path, err := a.cfg.SecretsDir, error(nil)
+	if path == "" {
+		path, err = secrets.DefaultPath(a.cfg.DataDir)
+	}
+	if err == nil {
+		a.secrets, err = secrets.Open(path)
+	}
+	if err != nil {
+		a.noSecrets = err.Error()
+		a.cfg.Log.Warn("tasks that need secrets are rejected here", "error", err, "hint", "name a directory on a tmpfs or ramfs with secrets_dir")
+	}
 }
 
 // work runs the worker set and the sessions until the context ends or the server has the node leave.
@@ -220,6 +243,12 @@ func (a *Agent) describe(ctx context.Context) cluster.NodeDescription {
 	d, err := machine.Describe(ctx, machine.Options{
 		Drivers: a.cfg.Drivers, Capacity: a.cfg.Capacity, Version: a.cfg.Version, Attributes: a.cfg.Attributes, Scripts: a.scripts,
 	})
+	if _, said := d.Attributes[secrets.Attribute]; !said {
+		d.Attributes[secrets.Attribute] = secrets.Unavailable
+		if a.secrets != nil {
+			d.Attributes[secrets.Attribute] = secrets.InMemory
+		}
+	}
 	switch {
 	case err == nil:
 		a.complained = ""

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/setpointd/setpoint/agent/secrets"
 	"github.com/setpointd/setpoint/agent/state"
 	"github.com/setpointd/setpoint/agent/worker"
 	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
@@ -90,6 +91,14 @@ func (s *session) assign(m *agentv1.Assignments) error {
 			return protocolError("assignments %d: %w", m.GetNumber(), err)
 		}
 		orders.Assignments = append(orders.Assignments, a)
+		for _, s := range p.GetSecrets() {
+			if orders.Secrets == nil {
+				orders.Secrets = make(map[cluster.TaskID]secrets.Values)
+			}
+			values := orders.Secrets[a.Task]
+			values.Add(s.GetName(), s.GetValue(), s.GetErr())
+			orders.Secrets[a.Task] = values
+		}
 	}
 	for _, id := range m.GetRemove() {
 		orders.Remove = append(orders.Remove, cluster.TaskID(id))

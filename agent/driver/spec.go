@@ -29,6 +29,8 @@ type Spec struct {
 	Health *HealthCheck `json:"health,omitempty"`
 	// Labels say what the task is part of, for people who look at the machine: "job", "slot", "node", "cluster".
 	Labels map[string]string `json:"labels,omitempty"`
+	// Secrets are files that the task is given to read.
+	Secrets Secrets `json:"secrets,omitzero"`
 	// Settings are words for this driver only.
 	Settings map[string]string `json:"settings,omitempty"`
 }

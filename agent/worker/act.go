@@ -100,7 +100,12 @@ func (t *task) intend() {
 // start has the driver start the task.
 func (t *task) start(ctx context.Context, told state.Assignment) {
 	d := t.driver()
+	placed, ok := t.placeSecrets(&told)
+	if !ok {
+		return
+	}
 	spec := driverSpec(&told, t.set.opts.Node, t.set.opts.Cluster)
+	spec.Secrets = placed
 	attempt, cancel := context.WithCancel(ctx)
 	t.giveUp = cancel
 	t.setRuntime(starting)
@@ -129,6 +134,7 @@ func (t *task) started(ctx context.Context, h driver.Handle, err error) {
 	switch {
 	case err == nil:
 		t.handle, t.since, t.unsaved = h, time.Now(), true
+		t.forgetValues()
 		if len(h.Unenforced) > 0 {
 			t.log.Warn("task runs without limits that it asks for", "reason", strings.Join(h.Unenforced, "; "))
 		}
@@ -205,6 +211,7 @@ func (t *task) stop(ctx context.Context) {
 // conclude observes how the task ended.
 func (t *task) conclude(v view) {
 	t.unwatch()
+	t.removeSecrets()
 	outcome := t.outcome(v)
 	t.observe(func(s *state.Status) {
 		s.State, s.Err, s.ExitCode, s.Healthy = outcome.State, outcome.Err, outcome.ExitCode, false

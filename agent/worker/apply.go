@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/setpointd/setpoint/agent/secrets"
 	"github.com/setpointd/setpoint/agent/state"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -17,6 +18,8 @@ type Orders struct {
 	Full        bool // what is not named here is to be stopped
 	Assignments []state.Assignment
 	Remove      []cluster.TaskID // no record of these is left: they are to be stopped and forgotten
+
+	Secrets map[cluster.TaskID]secrets.Values // of tasks that may start. They are kept in memory only
 }
 
 // StaleError refuses a full set that is older than what was applied before: an old copy of the cluster's state may know nothing of what runs.
@@ -47,7 +50,7 @@ func (s *Set) Apply(o Orders) error {
 	if err := s.opts.Store.Commit(p.batch); err != nil {
 		return fmt.Errorf("apply assignments of revision %d: %w", o.Revision, err)
 	}
-	s.enforce(o.Revision, p)
+	s.enforce(o.Revision, p, o.Secrets)
 	return nil
 }
 
@@ -145,9 +148,12 @@ func (p *plan) forget(t *task) {
 }
 
 // enforce carries out what was made durable.
-func (s *Set) enforce(revision cluster.Revision, p plan) {
+func (s *Set) enforce(revision cluster.Revision, p plan, values map[cluster.TaskID]secrets.Values) {
 	for t, a := range p.told {
-		t.tell(func() { t.told, t.confirmed = a, true })
+		t.tell(func() {
+			t.told, t.confirmed = a, true
+			t.hearSecrets(values[t.id])
+		})
 	}
 	for _, t := range p.forgotten {
 		t.tell(func() { t.forgotten = true })
@@ -156,6 +162,7 @@ func (s *Set) enforce(revision cluster.Revision, p plan) {
 	s.revision = max(s.revision, revision)
 	for _, t := range p.fresh {
 		t.confirmed, t.runtime = true, absent
+		t.hearSecrets(values[t.id])
 		s.tasks[t.id] = t
 		s.begin(t)
 	}

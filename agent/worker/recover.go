@@ -39,6 +39,7 @@ func (s *Set) recover(ctx context.Context) {
 		})
 	}
 	group.Wait()
+	s.sweepSecrets(tasks)
 	for _, d := range s.opts.Drivers {
 		err := s.sweep(ctx, d)
 		if err == nil {

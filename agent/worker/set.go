@@ -12,6 +12,7 @@ import (
 
 	"github.com/setpointd/setpoint/agent/driver"
 	"github.com/setpointd/setpoint/agent/machine"
+	"github.com/setpointd/setpoint/agent/secrets"
 	"github.com/setpointd/setpoint/agent/state"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -32,6 +33,9 @@ type Options struct {
 	Node    string // the node's name, which tasks are told
 	Cluster string // the cluster's id, which drivers are told
 	Log     hclog.Logger
+	// Secrets keeps tasks' secrets in memory; nil: this machine cannot, for the reason NoSecrets, and tasks that need some are rejected.
+	Secrets   *secrets.Dir
+	NoSecrets string
 	// Boot returns the time since the machine's start, that in which it slept included; nil: machine.SinceBoot.
 	Boot func() time.Duration
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/setpointd/setpoint/agent/driver"
+	"github.com/setpointd/setpoint/agent/secrets"
 	"github.com/setpointd/setpoint/agent/state"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -27,6 +28,7 @@ type task struct {
 	halt      *time.Duration   // Owner: Set.Halt
 	status    state.Status     // Owner: the task's goroutine
 	runtime   runtime          // Owner: the task's goroutine
+	values    secrets.Values   // of its secrets, from when it may start until it has; in memory only
 
 	// Owner: the task's goroutine, and before it runs whoever made it.
 	handle   driver.Handle

@@ -61,7 +61,7 @@ func (t *task) probe(ctx context.Context, told *state.Assignment) (health.Probe,
 		return nil, timing, nil
 	}
 	probe, err := health.New(health.Target{
-		Spec: told.Spec.Health, Env: environment(told, t.set.opts.Node), Dir: told.Spec.Dir, User: told.Spec.User,
+		Spec: told.Spec.Health, Env: t.withSecretsDir(told, environment(told, t.set.opts.Node)), Dir: told.Spec.Dir, User: told.Spec.User,
 	})
 	return probe, timing, err
 }

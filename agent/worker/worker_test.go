@@ -14,6 +14,7 @@ import (
 
 	"github.com/setpointd/setpoint/agent/driver"
 	"github.com/setpointd/setpoint/agent/driver/sim"
+	"github.com/setpointd/setpoint/agent/secrets"
 	"github.com/setpointd/setpoint/agent/state"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -22,14 +23,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is a set that runs in a bubble, on a real file and the sim driver.
 type bench struct {
-	t      *testing.T
-	dir    string
-	sim    string
-	file   *state.File
-	set    *Set
-	cancel context.CancelFunc
-	done   chan struct{}
-	cut    time.Duration // since when no server is heard when the set begins; 0: one is
+	t       *testing.T
+	dir     string
+	sim     string
+	file    *state.File
+	set     *Set
+	cancel  context.CancelFunc
+	done    chan struct{}
+	cut     time.Duration // since when no server is heard when the set begins; 0: one is
+	secrets string        // where they are kept; empty: nowhere
 	// wrap, if not nil, puts something between the set and its store and drivers.
 	wrap func(Store, driver.Driver) (Store, driver.Driver)
 }
@@ -55,7 +57,13 @@ func (b *bench) open() {
 	if b.wrap != nil {
 		store, drv = b.wrap(store, drv)
 	}
-	b.set = New(Options{Store: store, Drivers: []driver.Driver{drv}, Node: "worker", Log: hclog.NewNullLogger(), Boot: bootClock}, tasks, revision)
+	opts := Options{Store: store, Drivers: []driver.Driver{drv}, Node: "worker", Log: hclog.NewNullLogger(), Boot: bootClock, NoSecrets: "no memory"}
+	if b.secrets != "" {
+		if opts.Secrets, err = secrets.Open(b.secrets); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.set = New(opts, tasks, revision)
 	if b.cut != 0 {
 		b.set.Cut(b.cut)
 	}

@@ -39,6 +39,7 @@ type agentFlags struct {
 	labels    []string
 	attribute []string
 	scripts   string
+	secrets   string
 	drivers   []string
 	docker    string
 	cpu       float64
@@ -73,6 +74,7 @@ said at the last start. When an agent ends its tasks run on, and the next one fi
 	flags.StringArrayVar(&f.labels, "label", nil, "a label `KEY=VALUE` that the node joins with; may be repeated")
 	flags.StringArrayVar(&f.attribute, "attribute", nil, "an attribute `KEY=VALUE` of the node, before what is found; may be repeated")
 	flags.StringVar(&f.scripts, "attributes-dir", "", "a `directory` of executables that print further attributes, KEY=VALUE a line")
+	flags.StringVar(&f.secrets, "secrets-dir", "", "a `directory` on a tmpfs or ramfs for secrets of tasks (default: one in /dev/shm)")
 	flags.StringSliceVar(&f.drivers, "driver", nil, "what the node can run: process, docker, sim (default: process)")
 	flags.StringVar(&f.docker, "docker-host", "", "the `address` of the Docker engine for the driver docker (default: "+config.DockerHost+")")
 	flags.Float64Var(&f.cpu, "cpu", 0, "cores that the node has to give (default: all)")
@@ -128,7 +130,7 @@ func (f *agentFlags) apply(cfg *config.Agent) error {
 	for _, set := range []struct {
 		to    *string
 		value string
-	}{{&cfg.Server, f.server}, {&cfg.TokenFile, f.tokenFile}, {&cfg.Name, f.name}, {&cfg.AttributesDir, f.scripts}} {
+	}{{&cfg.Server, f.server}, {&cfg.TokenFile, f.tokenFile}, {&cfg.Name, f.name}, {&cfg.AttributesDir, f.scripts}, {&cfg.SecretsDir, f.secrets}} {
 		if set.value != "" {
 			*set.to = set.value
 		}
@@ -226,7 +228,7 @@ func (a *app) runAgent(ctx context.Context, cfg *config.Agent, token string) err
 	}()
 	ag, err := agent.New(agent.Config{
 		DataDir: cfg.DataDir, Server: cfg.Server, Token: token, Name: cfg.Name, Labels: cfg.Labels, Capacity: cfg.Capacity, Drivers: drivers, Log: log,
-		Attributes: cfg.Attributes, AttributesDir: cfg.AttributesDir, StopTasksOnExit: stopTasks.Load, Version: version,
+		Attributes: cfg.Attributes, AttributesDir: cfg.AttributesDir, SecretsDir: cfg.SecretsDir, StopTasksOnExit: stopTasks.Load, Version: version,
 	})
 	if err != nil {
 		return err
@@ -250,6 +252,7 @@ type agentSettings struct {
 
 	Attributes    map[string]string `json:"attributes,omitempty"`
 	AttributesDir string            `json:"attributes_dir,omitempty"`
+	SecretsDir    string            `json:"secrets_dir,omitempty"`
 }
 
 type processSettings struct {
@@ -272,7 +275,7 @@ func remember(cfg *config.Agent) error {
 		return fmt.Errorf("read what was said at the last start: %w; without %s it has to be said again", err, path)
 	}
 	cfg.Server, cfg.Drivers, cfg.Capacity, cfg.TaskLogs = said.Server, said.Drivers, said.Capacity, said.TaskLogs
-	cfg.Attributes, cfg.AttributesDir = said.Attributes, said.AttributesDir
+	cfg.Attributes, cfg.AttributesDir, cfg.SecretsDir = said.Attributes, said.AttributesDir, said.SecretsDir
 	cfg.Process = config.ProcessDriver{Enforce: cmp.Or(said.Process.Enforce, cfg.Process.Enforce), CgroupParent: said.Process.CgroupParent}
 	if said.Docker.Host != "" { // an earlier version did not write it
 		cfg.Docker = said.Docker
@@ -294,7 +297,7 @@ func noteAgent(cfg *config.Agent) error {
 	}
 	text, err := json.MarshalIndent(agentSettings{
 		Server: cfg.Server, Drivers: cfg.Drivers, Capacity: cfg.Capacity, TaskLogs: cfg.TaskLogs, Attributes: cfg.Attributes, AttributesDir: cfg.AttributesDir,
-		Process: processSettings(cfg.Process), Docker: cfg.Docker,
+		SecretsDir: cfg.SecretsDir, Process: processSettings(cfg.Process), Docker: cfg.Docker,
 	}, "", "  ")
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ func TestAgentFlags(t *testing.T) {
 	dir := t.TempDir()
 	a := &app{errOut: new(strings.Builder), env: func(string) string { return "" }, dataDir: dir}
 	cfg, err := a.agentConfig(&agentFlags{
-		join: "SPJT-1-a-b@server:7480", name: "n4", labels: []string{"disk=ssd", "note=a=b"}, attribute: []string{"rack=r1"}, scripts: "/etc/a.d", drivers: []string{"process", "sim"},
+		join: "SPJT-1-a-b@server:7480", name: "n4", labels: []string{"disk=ssd", "note=a=b"}, attribute: []string{"rack=r1"}, scripts: "/etc/a.d", secrets: "/run/s", drivers: []string{"process", "sim"},
 		docker: "tcp://engine:2375", cpu: 2.5, memory: "1.5GiB", units: map[string]int64{"gpu": 2},
 	})
 	if err != nil {
@@ -27,7 +27,7 @@ func TestAgentFlags(t *testing.T) {
 	want.DataDir, want.Server, want.Name, want.Drivers = dir, "server:7480", "n4", []string{"process", "sim"}
 	want.Labels = map[string]string{"disk": "ssd", "note": "a=b"}
 	want.Docker.Host = "tcp://engine:2375"
-	want.Attributes, want.AttributesDir = map[string]string{"rack": "r1"}, "/etc/a.d"
+	want.Attributes, want.AttributesDir, want.SecretsDir = map[string]string{"rack": "r1"}, "/etc/a.d", "/run/s"
 	want.Capacity = cluster.Resources{MilliCPU: 2500, Memory: 3 << 29, Units: map[string]int64{"gpu": 2}}
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got  %+v\nwant %+v", cfg, want)
@@ -42,7 +42,7 @@ func TestAgentFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again.Server != "server:7480" || again.Capacity.MilliCPU != 4000 || again.Capacity.Memory != 3<<29 || !reflect.DeepEqual(again.Drivers, want.Drivers) ||
-		!reflect.DeepEqual(again.Attributes, want.Attributes) || again.AttributesDir != want.AttributesDir || again.Docker.Host != "tcp://engine:2375" {
+		!reflect.DeepEqual(again.Attributes, want.Attributes) || again.AttributesDir != want.AttributesDir || again.SecretsDir != want.SecretsDir || again.Docker.Host != "tcp://engine:2375" {
 		t.Errorf("at a later start: %+v", again)
 	}
 	if r, err := devcluster.Read(dir); err != nil || r.PID != os.Getpid() || !r.Alive() {

@@ -38,6 +38,13 @@ func (r *reader) check() {
 	r.oneOf("placement.strategy", string(c.Placement.Strategy), string(cluster.StrategySpread), string(cluster.StrategyBinpack))
 	r.atLeast("limits.turn_changes", int64(c.Limits.TurnChanges), 100)
 	r.checkPools(c.Pools)
+	for _, s := range c.Secrets {
+		at := hcltext.Keyed("secret", s.Name)
+		r.name(at, s.Name, cluster.ValidateSecretName)
+		if s.File == "" {
+			r.wrong(at, "No file", "The secret is the content of a file on the server: file = \"/etc/setpoint/secrets/NAME\".")
+		}
+	}
 	for i := range c.Plugins {
 		r.checkPlugin(&c.Plugins[i])
 	}

@@ -28,6 +28,7 @@ type Config struct {
 	Placement Placement
 	Limits    Limits
 	Pools     []Pool   // in the order of their names
+	Secrets   []Secret // in the order of their names
 	Plugins   []Plugin // by name; the built-in ones are there without being named
 	Agent     *Agent   // nil: the files have no agent block
 
@@ -108,6 +109,12 @@ type Pool struct {
 	CIDR string // as in 10.1.0.0/24
 }
 
+// Secret is a secret whose value is the content of a file on the server.
+type Secret struct {
+	Name string
+	File string // absolute
+}
+
 // Limits bound what is done at a time.
 type Limits struct {
 	TurnChanges int // changes decided in one turn, about; default 4,000
@@ -149,6 +156,7 @@ type Agent struct {
 	Labels     map[string]string // of the node when it joins; later they are the operator's
 	Attributes map[string]string // of the node; they go before those that the agent finds
 
+	SecretsDir    string            // where secrets are kept in memory; "": a directory of the agent's own in /dev/shm
 	AttributesDir string            // of scripts that find further attributes; "": none
 	Drivers       []string          // offered; default: process
 	Capacity      cluster.Resources // instead of what the agent finds: cpu and memory if not 0, and named units

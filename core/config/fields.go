@@ -57,6 +57,7 @@ func (r *reader) fields() hcltext.Fields {
 			"placement": r.section(attributes{"strategy": hcltext.Set(word, &c.Placement.Strategy)}),
 			"limits":    r.section(attributes{"turn_changes": hcltext.Set(hcltext.Int, &c.Limits.TurnChanges)}),
 			"pool":      {Label: "name", Repeated: true, Read: r.pool},
+			"secret":    {Label: "name", Repeated: true, Read: r.secret},
 			"plugin":    {Label: "name", Repeated: true, Read: r.plugin},
 			"agent":     {Read: r.agent},
 		},
@@ -67,6 +68,12 @@ func (r *reader) pool(b hcltext.Block) {
 	p := Pool{Name: b.Label}
 	r.Body(b.Body, b.Path, b.At, hcltext.Fields{Attributes: attributes{"cidr": hcltext.Set(hcltext.String, &p.CIDR)}})
 	r.config.Pools = append(r.config.Pools, p)
+}
+
+func (r *reader) secret(b hcltext.Block) {
+	s := Secret{Name: b.Label}
+	r.Body(b.Body, b.Path, b.At, hcltext.Fields{Attributes: attributes{"file": hcltext.Set(path, &s.File)}})
+	r.config.Secrets = append(r.config.Secrets, s)
 }
 
 // section reads a block that has attributes only.
@@ -147,6 +154,7 @@ func (r *reader) agent(b hcltext.Block) {
 			"labels":     hcltext.Set(hcltext.StringMap, &a.Labels),
 			"attributes": hcltext.Set(hcltext.StringMap, &a.Attributes),
 
+			"secrets_dir":    hcltext.Set(path, &a.SecretsDir),
 			"attributes_dir": hcltext.Set(path, &a.AttributesDir),
 			"drivers":        hcltext.Set(hcltext.Strings, &a.Drivers),
 		},

@@ -54,6 +54,7 @@ func (c *Config) complete() {
 			c.Plugins = append(c.Plugins, newPlugin(name, emptyBody(hcl.Range{Filename: "built-in settings"})))
 		}
 	}
+	slices.SortFunc(c.Secrets, func(a, b Secret) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(c.Pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(c.Plugins, func(a, b Plugin) int { return cmp.Compare(a.Name, b.Name) })
 }

@@ -86,7 +86,7 @@ func TestExampleShowsEverything(t *testing.T) {
 func TestExampleShowsDefaults(t *testing.T) {
 	c, d := mustLoad(t, example), Default()
 	d.Name, d.Advertise, d.Listen.API, d.TLS.Names = c.Name, c.Advertise, c.Listen.API, c.TLS.Names
-	c.Agent, c.Pools, c.Dashboard = nil, nil, Dashboard{}
+	c.Agent, c.Pools, c.Secrets, c.Dashboard = nil, nil, nil, Dashboard{}
 	c.Plugins = slices.DeleteFunc(c.Plugins, func(p Plugin) bool { return p.Name == "cel" })
 	if diff := cmp.Diff(d, c, ignoreInternals); diff != "" {
 		t.Errorf("-default +example:\n%s", diff)
@@ -213,7 +213,7 @@ func TestProblem(t *testing.T) {
 	if got := written(t, c, c.Problem("listen.api", "Address in use", "Somebody else listens there.")); !strings.Contains(got, `other.hcl line 11, in listen:`) {
 		t.Error(got)
 	}
-	if got := written(t, c, c.Problem(`plugin["other"].path`, "S", "D")); !strings.Contains(got, `other.hcl line 59, in plugin "other":`) {
+	if got := written(t, c, c.Problem(`plugin["other"].path`, "S", "D")); !strings.Contains(got, `other.hcl line 62, in plugin "other":`) {
 		t.Error(got)
 	}
 	d := Default()

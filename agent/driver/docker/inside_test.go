@@ -100,6 +100,34 @@ func TestMounts(t *testing.T) {
 	want(t, tells(t, d, next), "read: written ok")
 }
 
+func TestSecrets(t *testing.T) {
+	d := fresh(t)
+	for name, c := range map[string]struct {
+		user, owner string
+		want        []string
+	}{
+		"root":         {"", "", []string{"read: hunter2 ok", "SETPOINT_SECRETS_DIR=/run/secrets", "write: open /run/secrets/new: read-only file system"}},
+		"number":       {"1001", "", []string{"read: hunter2 ok"}},
+		"name":         {"web", "", []string{"read: open /run/secrets/db: permission denied"}},
+		"name, owned":  {"web", "1001", []string{"read: hunter2 ok"}},
+		"other, owned": {"7", "1001:1002", []string{"read: open /run/secrets/db: permission denied"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := os.MkdirTemp("/dev/shm", "setpoint-test-")
+			if err != nil {
+				t.Skip(err)
+			}
+			defer os.RemoveAll(dir)
+			if err := os.WriteFile(filepath.Join(dir, "db"), []byte("hunter2\n"), 0o400); err != nil {
+				t.Fatal(err)
+			}
+			spec := task("job/1/1", "env", "SETPOINT_SECRETS_DIR", "read", "/run/secrets/db", "write", "/run/secrets/new")
+			spec.User, spec.Secrets = c.user, driver.Secrets{Dir: dir, Files: []driver.SecretFile{{Name: "db", Mode: 0o400, Owner: c.owner}}}
+			want(t, tells(t, d, spec), c.want...)
+		})
+	}
+}
+
 // enter moves the calling goroutine's thread into the engine's network, where ports are published. The thread ends with the goroutine.
 func enter(t *testing.T) {
 	t.Helper()

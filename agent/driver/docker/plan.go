@@ -57,6 +57,7 @@ func (d *Driver) plan(spec driver.Spec, s settings, engine *system.Info) (client
 		}
 		host.Mounts = append(host.Mounts, m)
 	}
+	mountSecrets(spec.Secrets, config, host)
 	return client.ContainerCreateOptions{Name: d.container(spec.TaskID), Config: config, HostConfig: host}, nil
 }
 

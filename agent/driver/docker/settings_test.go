@@ -126,6 +126,12 @@ func TestPlan(t *testing.T) {
 	if h.LogConfig.Config["max-size"] != "1000" || h.LogConfig.Config["max-file"] != "2" {
 		t.Errorf("log configuration is %+v", h.LogConfig)
 	}
+	spec.Secrets = driver.Secrets{Dir: "/dev/shm/x"}
+	got, err = d.plan(spec, settings{Image: "a"}, all)
+	if m := got.HostConfig.Mounts; err != nil || len(m) != 1 || m[0].Source != "/dev/shm/x" || m[0].Target != "/run/secrets" || !m[0].ReadOnly || got.Config.Env[2] != "SETPOINT_SECRETS_DIR=/run/secrets" {
+		t.Errorf("secrets are mounted as %+v, with %q, %v", m, got.Config.Env, err)
+	}
+	spec.Secrets = driver.Secrets{}
 	more := settings{Image: "a", Memory: 1 << 30, CPU: 500, Pids: 9, Log: LogLimits{5000, 3}}
 	got, err = d.plan(spec, more, all)
 	if h := got.HostConfig; err != nil || h.Memory != 1<<30 || h.LogConfig.Config["max-size"] != "5000" || h.LogConfig.Config["max-file"] != "3" {

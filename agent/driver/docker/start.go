@@ -73,6 +73,9 @@ func (d *Driver) create(ctx context.Context, spec driver.Spec, s settings, engin
 	if err := d.provide(ctx, s); err != nil {
 		return nil, err
 	}
+	if err := d.giveSecrets(ctx, spec, s.Image); err != nil {
+		return nil, err
+	}
 	if _, err := d.engine.ContainerCreate(ctx, options); err != nil && !cerrdefs.IsConflict(err) { // in conflict with an earlier attempt, look finds that one
 		return nil, refusedCreation(plain(err))
 	}

@@ -78,6 +78,13 @@ func (d *Driver) plan(spec driver.Spec, dir taskDir) (intent, error) {
 		}
 	}
 	env := d.environment(spec, who, dir)
+	uid, gid := os.Geteuid(), os.Getegid()
+	if cred != nil {
+		uid, gid = int(cred.UID), int(cred.GID)
+	}
+	if err := spec.Secrets.Give(uid, gid); err != nil {
+		return reject(driver.RejectRefusedBySystem, "%v", err)
+	}
 	if in.Path, err = findCommand(spec.Command[0], env["PATH"], in.Dir); err != nil {
 		code := driver.RejectNoCommand
 		if errors.Is(err, fs.ErrPermission) {
@@ -124,6 +131,9 @@ func (d *Driver) environment(spec driver.Spec, who *user.User, dir taskDir) map[
 	maps.Copy(env, spec.Env)
 	env["SETPOINT_TASK_ID"] = spec.TaskID
 	env[taskMark] = string(dir)
+	if spec.Secrets.Dir != "" {
+		env[driver.SecretsDirEnv] = spec.Secrets.Dir
+	}
 	delete(env, shimMark)
 	return env
 }

@@ -50,6 +50,9 @@ limits {
 pool "lan" {
   cidr = "10.1.0.0/24"
 }
+secret "tls.key" {
+  file = "tls.key"
+}
 plugin "drain" {
   config {
     a = 1
@@ -84,6 +87,7 @@ agent {
   labels     = { disk = "ssd" }
   attributes = { rack = "r1" }
   attributes_dir = "attributes.d"
+  secrets_dir    = "/run/secrets"
   drivers    = ["sim"]
   capacity {
     cpu    = 0.5

@@ -26,12 +26,13 @@ func (s *Server) reconfigure(ctx context.Context) error {
 	}
 }
 
-// takeUp makes what can change while the server runs as the configuration says: plugins, and the level of the log.
+// takeUp makes what can change while the server runs as the configuration says: plugins, secrets, and the level of the log.
 func (s *Server) takeUp(ctx context.Context, cfg *config.Config, log hclog.Logger) {
 	before := s.opts.Config
 	if level := hclog.LevelFromString(cfg.Log.Level); level != hclog.NoLevel {
 		s.opts.Log.SetLevel(level)
 	}
+	takeSecrets(s.secrets, cfg, s.opts.Log.Named("secrets"))
 	if need := config.Changes(before, cfg); len(need) > 0 {
 		log.Warn("settings that changed need a restart of the server", "settings", need)
 	}

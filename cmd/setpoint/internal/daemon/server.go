@@ -95,6 +95,7 @@ func Open(ctx context.Context, opts Options) (_ *Server, err error) {
 	if s.secrets, err = secret.Open(s.dir.Secrets(), s.dir.SecretsKey(), state.ClusterID); err != nil {
 		return nil, err
 	}
+	takeSecrets(s.secrets, opts.Config, opts.Log.Named("secrets"))
 	if s.launcher, err = newLauncher(s.dir, opts.Log.Named("plugin")); err != nil {
 		return nil, err
 	}
