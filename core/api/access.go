@@ -77,6 +77,8 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceListTokensProcedure:  pki.RoleAdmin,
 	apiv1connect.ApiServiceRevokeTokenProcedure: pki.RoleAdmin,
 
+	apiv1connect.ApiServiceReadAuditProcedure: pki.RoleAdmin,
+
 	apiv1connect.ApiServiceGetAuthorityProcedure:    pki.RoleReader,
 	apiv1connect.ApiServiceRotateAuthorityProcedure: pki.RoleAdmin,
 	apiv1connect.ApiServiceFinishAuthorityProcedure: pki.RoleAdmin,
@@ -108,6 +110,7 @@ var errPanicked = errors.New("the server has a bug here")
 type gate struct {
 	log         hclog.Logger
 	authorities Authorities
+	auditor     *auditor
 }
 
 // HeaderRenew is set in answers to callers whose certificate is of an authority that is being replaced: RenewLogin gives another.
@@ -124,16 +127,19 @@ func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		procedure := req.Spec().Procedure
 		if err := allow(ctx, procedure); err != nil {
+			g.auditor.note(ctx, req.Spec(), req.Peer(), nil, err)
 			return nil, g.refuse(ctx, procedure, err)
 		}
 		res, err := next(ctx, req)
+		if audited(req.Spec()) {
+			g.auditor.note(ctx, req.Spec(), req.Peer(), req.Any(), err)
+		}
 		if err != nil {
 			return nil, g.refuse(ctx, procedure, err)
 		}
 		if g.outdated(ctx) {
 			res.Header().Set(HeaderRenew, "authority")
 		}
-		g.audit(ctx, procedure, req.Any())
 		return res, nil
 	}
 }
@@ -141,12 +147,22 @@ func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 // WrapStreamingHandler implements connect.Interceptor.
 func (g *gate) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		procedure := conn.Spec().Procedure
-		err := allow(ctx, procedure)
-		if err == nil {
+		spec := conn.Spec()
+		err := allow(ctx, spec.Procedure)
+		switch {
+		case err != nil:
+			g.auditor.note(ctx, spec, conn.Peer(), nil, err)
+		case audited(spec):
+			var about any
+			err = next(ctx, &auditedConn{conn, func(req any) {
+				about = req
+				g.auditor.begun(ctx, spec, conn.Peer(), req)
+			}})
+			g.auditor.note(ctx, spec, conn.Peer(), about, err)
+		default:
 			err = next(ctx, conn)
 		}
-		return g.refuse(ctx, procedure, err)
+		return g.refuse(ctx, spec.Procedure, err)
 	}
 }
 

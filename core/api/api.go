@@ -71,6 +71,7 @@ type Options struct {
 	Events  *Events
 	Log     hclog.Logger
 
+	Audit          Audit          // nil: what was changed by whom is in the log alone
 	Secrets        Secrets        // nil: there are none, and jobs that ask for some are refused
 	Authorities    Authorities    // nil: the authority cannot be replaced, nor looked at
 	PluginOperator PluginOperator // nil: nobody can look into plugins
@@ -93,7 +94,8 @@ type Options struct {
 // API answers what people and programs ask.
 type API struct {
 	opts    Options
-	pinning sync.RWMutex  // of services
+	pinning sync.RWMutex // of services
+	auditor *auditor
 	trying  chan struct{} // has room for as many as may try commands at once
 }
 
@@ -116,7 +118,7 @@ func New(opts Options) (*API, error) {
 	if opts.Full != nil {
 		opts.Engine = commands{opts.Engine, opts.Full}
 	}
-	return &API{opts: opts, trying: make(chan struct{}, maxTrying)}, nil
+	return &API{opts: opts, auditor: newAuditor(opts.Log, opts.Audit), trying: make(chan struct{}, maxTrying)}, nil
 }
 
 // service keeps the calls apart from what the daemon calls.
@@ -160,7 +162,7 @@ const compressBytes = 1 << 10
 // HandlerOptions are what every service on the port is made with: the callers' roles are checked, errors become answers, panics of a call
 // are recovered and messages have a limit.
 func (a *API) HandlerOptions() []connect.HandlerOption {
-	g := &gate{log: a.opts.Log, authorities: a.opts.Authorities}
+	g := &gate{log: a.opts.Log, authorities: a.opts.Authorities, auditor: a.auditor}
 	return []connect.HandlerOption{
 		connect.WithInterceptors(g),
 		connect.WithRecover(g.recovered),

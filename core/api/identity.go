@@ -10,6 +10,7 @@ import (
 // caller is who calls, as the connection says.
 type caller struct {
 	id        pki.Identity
+	serial    string          // of its certificate
 	authority pki.Fingerprint // that its certificate was verified with
 	err       error
 }
@@ -21,10 +22,17 @@ func identified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var c caller
 		if c.id, c.err = pki.PeerIdentity(r.TLS); c.err == nil {
+			c.serial = pki.Serial(r.TLS.VerifiedChains[0][0])
 			c.authority, c.err = pki.PeerAuthority(r.TLS)
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
+}
+
+// callerOf returns what is known of who calls; nothing if no certificate was shown.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
 }
 
 // IdentityFrom returns who calls, from the verified certificate of the request's connection. The error is pki.ErrNoCertificate if it has

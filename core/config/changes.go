@@ -24,6 +24,7 @@ func Changes(before, after *Config) []string {
 	differs("replace", before.Replace, after.Replace)
 	differs("placement", before.Placement, after.Placement)
 	differs("pool", before.Pools, after.Pools)
+	differs("audit", before.Audit, after.Audit)
 	differs("limits", before.Limits, after.Limits)
 	return out
 }

@@ -38,6 +38,8 @@ func (r *reader) check() {
 	r.oneOf("placement.strategy", string(c.Placement.Strategy), string(cluster.StrategySpread), string(cluster.StrategyBinpack))
 	r.atLeast("limits.turn_changes", int64(c.Limits.TurnChanges), 100)
 	r.checkPools(c.Pools)
+	r.atLeast("audit.file_size", c.Audit.FileSize, 64<<10)
+	r.atLeast("audit.files", int64(c.Audit.Files), 1)
 	for _, s := range c.Secrets {
 		at := hcltext.Keyed("secret", s.Name)
 		r.name(at, s.Name, cluster.ValidateSecretName)

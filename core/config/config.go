@@ -27,6 +27,7 @@ type Config struct {
 	Replace   Replace
 	Placement Placement
 	Limits    Limits
+	Audit     Audit
 	Pools     []Pool   // in the order of their names
 	Secrets   []Secret // in the order of their names
 	Plugins   []Plugin // by name; the built-in ones are there without being named
@@ -107,6 +108,12 @@ type Placement struct {
 type Pool struct {
 	Name string
 	CIDR string // as in 10.1.0.0/24
+}
+
+// Audit bounds the files of the audit log.
+type Audit struct {
+	FileSize int64 // bytes of one file; default 16 MiB
+	Files    int   // that are kept; default 10
 }
 
 // Secret is a secret whose value is the content of a file on the server.

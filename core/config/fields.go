@@ -56,10 +56,14 @@ func (r *reader) fields() hcltext.Fields {
 			"replace":   r.section(attributes{"nodes_per": hcltext.Set(hcltext.Duration, &c.Replace.NodesPer)}),
 			"placement": r.section(attributes{"strategy": hcltext.Set(word, &c.Placement.Strategy)}),
 			"limits":    r.section(attributes{"turn_changes": hcltext.Set(hcltext.Int, &c.Limits.TurnChanges)}),
-			"pool":      {Label: "name", Repeated: true, Read: r.pool},
-			"secret":    {Label: "name", Repeated: true, Read: r.secret},
-			"plugin":    {Label: "name", Repeated: true, Read: r.plugin},
-			"agent":     {Read: r.agent},
+			"audit": r.section(attributes{
+				"file_size": hcltext.Set(hcltext.Bytes, &c.Audit.FileSize),
+				"files":     hcltext.Set(hcltext.Int, &c.Audit.Files),
+			}),
+			"pool":   {Label: "name", Repeated: true, Read: r.pool},
+			"secret": {Label: "name", Repeated: true, Read: r.secret},
+			"plugin": {Label: "name", Repeated: true, Read: r.plugin},
+			"agent":  {Read: r.agent},
 		},
 	}
 }

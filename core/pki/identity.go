@@ -135,6 +135,9 @@ func IdentityOf(cert *x509.Certificate) (Identity, error) {
 	return id, nil
 }
 
+// Serial returns a certificate's serial number as people write it, in lower-case hexadecimal.
+func Serial(cert *x509.Certificate) string { return fmt.Sprintf("%032x", cert.SerialNumber) }
+
 // PeerIdentity returns who is at the other end of a connection. Without a verified certificate the error is ErrNoCertificate.
 func PeerIdentity(conn *tls.ConnectionState) (Identity, error) {
 	if conn == nil || len(conn.VerifiedChains) == 0 || len(conn.VerifiedChains[0]) == 0 {

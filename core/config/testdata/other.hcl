@@ -50,6 +50,10 @@ limits {
 pool "lan" {
   cidr = "10.1.0.0/24"
 }
+audit {
+  file_size = "1MiB"
+  files     = 3
+}
 secret "tls.key" {
   file = "tls.key"
 }

@@ -49,7 +49,7 @@ var layers = []layer{
 	},
 	{
 		packages: []string{"core/api"},
-		imports:  []string{"core/engine", "core/pki", "core/secret", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
+		imports:  []string{"core/engine", "core/pki", "core/audit", "core/secret", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
 	},
 	{packages: []string{"core/metrics"}, imports: []string{"core/engine", "sdk/cluster"}},
 	{packages: []string{"core/dashboard"}, imports: []string{"core/engine", "core/pki", "proto/...", "sdk/cluster"}},
@@ -58,6 +58,7 @@ var layers = []layer{
 	{packages: []string{"core/jobfile"}, imports: []string{"core/hcltext", "sdk/..."}},
 	{packages: []string{"core/compose"}, imports: []string{"core/hcltext", "core/jobfile", "sdk/cluster"}},
 	{packages: []string{"core/pki"}},
+	{packages: []string{"core/audit"}},
 	{packages: []string{"core/secret"}, imports: []string{"sdk/cluster"}},
 
 	// The simulator runs the real engine and the real plugins' logic.
@@ -120,6 +121,7 @@ var homes = map[string][]string{
 	"github.com/tidwall/btree":            {"core/engine"},
 	"go.etcd.io/bbolt":                    {"core/store/bolt", "agent/..."},
 	"golang.org/x/net":                    {"core/...", "agent/...", "client/...", "cmd/..."},
+	"golang.org/x/text":                   {"core/jobfile"},
 	"golang.org/x/sync":                   {"core/...", "agent/...", "client/...", "cmd/..."},
 	"golang.org/x/sys":                    {"sdk", "core/cgroup", "core/pluginhost/...", "core/store/bolt", "agent/...", "cmd/...", "test/internal/bench"},
 	"golang.org/x/term":                   {"cmd/..."},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/datadir"
 	"github.com/setpointd/setpoint/core/api"
+	"github.com/setpointd/setpoint/core/audit"
 	"github.com/setpointd/setpoint/core/config"
 	"github.com/setpointd/setpoint/core/dashboard"
 	"github.com/setpointd/setpoint/core/dispatch"
@@ -48,6 +49,7 @@ type Server struct {
 	certs   *certificates
 	tokens  *tokens
 	secrets *secret.Vault
+	audit   *audit.Log
 
 	launcher   *runner.Launcher
 	listener   net.Listener
@@ -95,6 +97,9 @@ func Open(ctx context.Context, opts Options) (_ *Server, err error) {
 	if s.secrets, err = secret.Open(s.dir.Secrets(), s.dir.SecretsKey(), state.ClusterID); err != nil {
 		return nil, err
 	}
+	if s.audit, err = audit.Open(s.dir.AuditLog(), audit.Limits(opts.Config.Audit)); err != nil {
+		return nil, err
+	}
 	takeSecrets(s.secrets, opts.Config, opts.Log.Named("secrets"))
 	if s.launcher, err = newLauncher(s.dir, opts.Log.Named("plugin")); err != nil {
 		return nil, err
@@ -140,7 +145,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	}
 	s.api, err = api.New(api.Options{
 		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs, Events: s.events, Log: log.Named("api"),
-		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Exec: s.exec, Dashboard: s.invites(),
+		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Audit: s.audit, Exec: s.exec, Dashboard: s.invites(),
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	s.metrics = s.newMetrics()
@@ -308,6 +313,9 @@ func (s *Server) Close() error {
 	}
 	if s.backend != nil {
 		errs = append(errs, s.backend.Close())
+	}
+	if s.audit != nil {
+		errs = append(errs, s.audit.Close())
 	}
 	return errors.Join(errs...)
 }

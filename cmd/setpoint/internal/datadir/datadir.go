@@ -48,6 +48,9 @@ func (d Dir) Store() string { return d.file("state.db") }
 // Tokens is the file of the join tokens' hashes.
 func (d Dir) Tokens() string { return d.file("tokens.json") }
 
+// AuditLog is the newest file of the audit log; older ones have a number behind it.
+func (d Dir) AuditLog() string { return d.file("audit.log") }
+
 // Secrets is the directory of the sealed secrets.
 func (d Dir) Secrets() string { return d.file("secrets") }
 

@@ -2381,6 +2381,123 @@ func (x *Event) GetBy() string {
 	return ""
 }
 
+// A call that changed something, or was refused.
+type AuditEntry struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Time            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Who             string                 `protobuf:"bytes,2,opt,name=who,proto3" json:"who,omitempty"` // name in the caller's certificate; empty: none was shown
+	Role            string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	Serial          string                 `protobuf:"bytes,4,opt,name=serial,proto3" json:"serial,omitempty"`                                                                   // of that certificate
+	From            string                 `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`                                                                       // HOST:PORT
+	Call            string                 `protobuf:"bytes,6,opt,name=call,proto3" json:"call,omitempty"`                                                                       // such as RunJob
+	On              map[string]string      `protobuf:"bytes,7,rep,name=on,proto3" json:"on,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // what it was about; never with a secret
+	Result          string                 `protobuf:"bytes,8,opt,name=result,proto3" json:"result,omitempty"`                                                                   // ok, begun, or the code with which it was refused
+	Message         string                 `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`                                                                 // why
+	SkippedRefusals int64                  `protobuf:"varint,10,opt,name=skipped_refusals,json=skippedRefusals,proto3" json:"skipped_refusals,omitempty"`                        // of the same caller that were not written, since there were too many
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *AuditEntry) Reset() {
+	*x = AuditEntry{}
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditEntry) ProtoMessage() {}
+
+func (x *AuditEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
+func (*AuditEntry) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *AuditEntry) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetOn() map[string]string {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetResult() string {
+	if x != nil {
+		return x.Result
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetSkippedRefusals() int64 {
+	if x != nil {
+		return x.SkippedRefusals
+	}
+	return 0
+}
+
 type SecretInfo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2392,7 +2509,7 @@ type SecretInfo struct {
 
 func (x *SecretInfo) Reset() {
 	*x = SecretInfo{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2404,7 +2521,7 @@ func (x *SecretInfo) String() string {
 func (*SecretInfo) ProtoMessage() {}
 
 func (x *SecretInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2417,7 +2534,7 @@ func (x *SecretInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretInfo.ProtoReflect.Descriptor instead.
 func (*SecretInfo) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{24}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SecretInfo) GetName() string {
@@ -2455,7 +2572,7 @@ type SecretVersion struct {
 
 func (x *SecretVersion) Reset() {
 	*x = SecretVersion{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[25]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2467,7 +2584,7 @@ func (x *SecretVersion) String() string {
 func (*SecretVersion) ProtoMessage() {}
 
 func (x *SecretVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[25]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2480,7 +2597,7 @@ func (x *SecretVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretVersion.ProtoReflect.Descriptor instead.
 func (*SecretVersion) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{25}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SecretVersion) GetVersion() uint64 {
@@ -2537,7 +2654,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[26]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2666,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[26]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2679,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{26}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Token) GetId() string {
@@ -2827,7 +2944,23 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x04node\x18\t \x01(\tR\x04node\x12\x17\n" +
 	"\anode_id\x18\n" +
 	" \x01(\tR\x06nodeId\x12\x0e\n" +
-	"\x02by\x18\v \x01(\tR\x02by\"|\n" +
+	"\x02by\x18\v \x01(\tR\x02by\"\xeb\x02\n" +
+	"\n" +
+	"AuditEntry\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
+	"\x03who\x18\x02 \x01(\tR\x03who\x12\x12\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\x12\x16\n" +
+	"\x06serial\x18\x04 \x01(\tR\x06serial\x12\x12\n" +
+	"\x04from\x18\x05 \x01(\tR\x04from\x12\x12\n" +
+	"\x04call\x18\x06 \x01(\tR\x04call\x123\n" +
+	"\x02on\x18\a \x03(\v2#.setpoint.api.v1.AuditEntry.OnEntryR\x02on\x12\x16\n" +
+	"\x06result\x18\b \x01(\tR\x06result\x12\x18\n" +
+	"\amessage\x18\t \x01(\tR\amessage\x12)\n" +
+	"\x10skipped_refusals\x18\n" +
+	" \x01(\x03R\x0fskippedRefusals\x1a5\n" +
+	"\aOnEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"|\n" +
 	"\n" +
 	"SecretInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
@@ -2861,7 +2994,7 @@ func file_setpoint_api_v1_views_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_views_proto_rawDescData
 }
 
-var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*Task)(nil),                  // 0: setpoint.api.v1.Task
 	(*Desired)(nil),               // 1: setpoint.api.v1.Desired
@@ -2887,84 +3020,88 @@ var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*WhyNode)(nil),               // 21: setpoint.api.v1.WhyNode
 	(*WhyReason)(nil),             // 22: setpoint.api.v1.WhyReason
 	(*Event)(nil),                 // 23: setpoint.api.v1.Event
-	(*SecretInfo)(nil),            // 24: setpoint.api.v1.SecretInfo
-	(*SecretVersion)(nil),         // 25: setpoint.api.v1.SecretVersion
-	(*Token)(nil),                 // 26: setpoint.api.v1.Token
-	nil,                           // 27: setpoint.api.v1.Node.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 29: setpoint.v1.TaskSpec
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
-	(*v1.Resources)(nil),          // 31: setpoint.v1.Resources
-	(*v1.NodeDescription)(nil),    // 32: setpoint.v1.NodeDescription
-	(*v1.JobSpec)(nil),            // 33: setpoint.v1.JobSpec
+	(*AuditEntry)(nil),            // 24: setpoint.api.v1.AuditEntry
+	(*SecretInfo)(nil),            // 25: setpoint.api.v1.SecretInfo
+	(*SecretVersion)(nil),         // 26: setpoint.api.v1.SecretVersion
+	(*Token)(nil),                 // 27: setpoint.api.v1.Token
+	nil,                           // 28: setpoint.api.v1.Node.LabelsEntry
+	nil,                           // 29: setpoint.api.v1.AuditEntry.OnEntry
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*v1.TaskSpec)(nil),           // 31: setpoint.v1.TaskSpec
+	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
+	(*v1.Resources)(nil),          // 33: setpoint.v1.Resources
+	(*v1.NodeDescription)(nil),    // 34: setpoint.v1.NodeDescription
+	(*v1.JobSpec)(nil),            // 35: setpoint.v1.JobSpec
 }
 var file_setpoint_api_v1_views_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.Task.desired:type_name -> setpoint.api.v1.Desired
 	2,  // 1: setpoint.api.v1.Task.observed:type_name -> setpoint.api.v1.Observed
 	3,  // 2: setpoint.api.v1.Task.condition:type_name -> setpoint.api.v1.Condition
 	6,  // 3: setpoint.api.v1.Task.stalls:type_name -> setpoint.api.v1.Stall
-	28, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
-	28, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
+	30, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
+	30, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
 	5,  // 6: setpoint.api.v1.Task.ports:type_name -> setpoint.api.v1.Port
-	29, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
+	31, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
 	4,  // 8: setpoint.api.v1.Task.addresses:type_name -> setpoint.api.v1.Address
-	28, // 9: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
-	30, // 10: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
-	28, // 11: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
-	28, // 12: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	30, // 9: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
+	32, // 10: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
+	30, // 11: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
+	30, // 12: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
 	7,  // 13: setpoint.api.v1.Stall.subject:type_name -> setpoint.api.v1.Subject
-	28, // 14: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
-	28, // 15: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
+	30, // 14: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
+	30, // 15: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
 	8,  // 16: setpoint.api.v1.Stall.facts:type_name -> setpoint.api.v1.Facts
 	9,  // 17: setpoint.api.v1.Facts.excluded:type_name -> setpoint.api.v1.Exclusion
-	28, // 18: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
-	27, // 19: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
-	31, // 20: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
-	31, // 21: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
-	31, // 22: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
+	30, // 18: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
+	28, // 19: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
+	33, // 20: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
+	33, // 21: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
+	33, // 22: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
 	5,  // 23: setpoint.api.v1.Node.ports:type_name -> setpoint.api.v1.Port
-	32, // 24: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
+	34, // 24: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	13, // 25: setpoint.api.v1.Node.drain:type_name -> setpoint.api.v1.Drain
-	28, // 26: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
+	30, // 26: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
 	6,  // 27: setpoint.api.v1.Node.stalls:type_name -> setpoint.api.v1.Stall
 	11, // 28: setpoint.api.v1.Node.holders:type_name -> setpoint.api.v1.Holder
 	12, // 29: setpoint.api.v1.Node.pools:type_name -> setpoint.api.v1.Pool
-	31, // 30: setpoint.api.v1.Holder.reserves:type_name -> setpoint.v1.Resources
+	33, // 30: setpoint.api.v1.Holder.reserves:type_name -> setpoint.v1.Resources
 	5,  // 31: setpoint.api.v1.Holder.ports:type_name -> setpoint.api.v1.Port
 	4,  // 32: setpoint.api.v1.Holder.addresses:type_name -> setpoint.api.v1.Address
-	28, // 33: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
-	30, // 34: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
-	28, // 35: setpoint.api.v1.Drain.until:type_name -> google.protobuf.Timestamp
-	33, // 36: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
-	28, // 37: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
-	28, // 38: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
+	30, // 33: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
+	32, // 34: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
+	30, // 35: setpoint.api.v1.Drain.until:type_name -> google.protobuf.Timestamp
+	35, // 36: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
+	30, // 37: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
+	30, // 38: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
 	16, // 39: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
 	17, // 40: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
 	6,  // 41: setpoint.api.v1.Job.stalls:type_name -> setpoint.api.v1.Stall
 	18, // 42: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
 	19, // 43: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
 	15, // 44: setpoint.api.v1.Job.rebalance:type_name -> setpoint.api.v1.Rebalance
-	28, // 45: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
-	28, // 46: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
-	28, // 47: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
-	28, // 48: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
-	28, // 49: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
-	28, // 50: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
-	33, // 51: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	28, // 52: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
+	30, // 45: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
+	30, // 46: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
+	30, // 47: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
+	30, // 48: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
+	30, // 49: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
+	30, // 50: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
+	35, // 51: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
+	30, // 52: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
 	6,  // 53: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
 	22, // 54: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
-	28, // 55: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
+	30, // 55: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
 	7,  // 56: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
-	25, // 57: setpoint.api.v1.SecretInfo.versions:type_name -> setpoint.api.v1.SecretVersion
-	28, // 58: setpoint.api.v1.SecretVersion.created:type_name -> google.protobuf.Timestamp
-	28, // 59: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
-	28, // 60: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	30, // 57: setpoint.api.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	29, // 58: setpoint.api.v1.AuditEntry.on:type_name -> setpoint.api.v1.AuditEntry.OnEntry
+	26, // 59: setpoint.api.v1.SecretInfo.versions:type_name -> setpoint.api.v1.SecretVersion
+	30, // 60: setpoint.api.v1.SecretVersion.created:type_name -> google.protobuf.Timestamp
+	30, // 61: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
+	30, // 62: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_views_proto_init() }
@@ -2978,7 +3115,7 @@ func file_setpoint_api_v1_views_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_views_proto_rawDesc), len(file_setpoint_api_v1_views_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -106,6 +106,8 @@ const (
 	// ApiServiceConfirmPluginProcedure is the fully-qualified name of the ApiService's ConfirmPlugin
 	// RPC.
 	ApiServiceConfirmPluginProcedure = "/setpoint.api.v1.ApiService/ConfirmPlugin"
+	// ApiServiceReadAuditProcedure is the fully-qualified name of the ApiService's ReadAudit RPC.
+	ApiServiceReadAuditProcedure = "/setpoint.api.v1.ApiService/ReadAudit"
 	// ApiServiceListSecretsProcedure is the fully-qualified name of the ApiService's ListSecrets RPC.
 	ApiServiceListSecretsProcedure = "/setpoint.api.v1.ApiService/ListSecrets"
 	// ApiServiceGetSecretProcedure is the fully-qualified name of the ApiService's GetSecret RPC.
@@ -211,6 +213,8 @@ type ApiServiceClient interface {
 	ShadowPlugin(context.Context, *connect.Request[v1.ShadowPluginRequest]) (*connect.Response[v1.ShadowPluginResponse], error)
 	// Accepts first answers of a plugin that would stop many tasks. Role: operator.
 	ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error)
+	// What the audit log has, oldest first, in parts. Role: admin.
+	ReadAudit(context.Context, *connect.Request[v1.ReadAuditRequest]) (*connect.ServerStreamForClient[v1.ReadAuditResponse], error)
 	// In the order of their names. No call returns a value. Role: reader.
 	ListSecrets(context.Context, *connect.Request[v1.ListSecretsRequest]) (*connect.Response[v1.ListSecretsResponse], error)
 	// Role: reader.
@@ -466,6 +470,13 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(apiServiceMethods.ByName("ConfirmPlugin")),
 			connect.WithClientOptions(opts...),
 		),
+		readAudit: connect.NewClient[v1.ReadAuditRequest, v1.ReadAuditResponse](
+			httpClient,
+			baseURL+ApiServiceReadAuditProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("ReadAudit")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		listSecrets: connect.NewClient[v1.ListSecretsRequest, v1.ListSecretsResponse](
 			httpClient,
 			baseURL+ApiServiceListSecretsProcedure,
@@ -605,6 +616,7 @@ type apiServiceClient struct {
 	reloadPlugin     *connect.Client[v1.ReloadPluginRequest, v1.ReloadPluginResponse]
 	shadowPlugin     *connect.Client[v1.ShadowPluginRequest, v1.ShadowPluginResponse]
 	confirmPlugin    *connect.Client[v1.ConfirmPluginRequest, v1.ConfirmPluginResponse]
+	readAudit        *connect.Client[v1.ReadAuditRequest, v1.ReadAuditResponse]
 	listSecrets      *connect.Client[v1.ListSecretsRequest, v1.ListSecretsResponse]
 	getSecret        *connect.Client[v1.GetSecretRequest, v1.SecretResponse]
 	putSecret        *connect.Client[v1.PutSecretRequest, v1.SecretResponse]
@@ -788,6 +800,11 @@ func (c *apiServiceClient) ConfirmPlugin(ctx context.Context, req *connect.Reque
 	return c.confirmPlugin.CallUnary(ctx, req)
 }
 
+// ReadAudit calls setpoint.api.v1.ApiService.ReadAudit.
+func (c *apiServiceClient) ReadAudit(ctx context.Context, req *connect.Request[v1.ReadAuditRequest]) (*connect.ServerStreamForClient[v1.ReadAuditResponse], error) {
+	return c.readAudit.CallServerStream(ctx, req)
+}
+
 // ListSecrets calls setpoint.api.v1.ApiService.ListSecrets.
 func (c *apiServiceClient) ListSecrets(ctx context.Context, req *connect.Request[v1.ListSecretsRequest]) (*connect.Response[v1.ListSecretsResponse], error) {
 	return c.listSecrets.CallUnary(ctx, req)
@@ -936,6 +953,8 @@ type ApiServiceHandler interface {
 	ShadowPlugin(context.Context, *connect.Request[v1.ShadowPluginRequest]) (*connect.Response[v1.ShadowPluginResponse], error)
 	// Accepts first answers of a plugin that would stop many tasks. Role: operator.
 	ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error)
+	// What the audit log has, oldest first, in parts. Role: admin.
+	ReadAudit(context.Context, *connect.Request[v1.ReadAuditRequest], *connect.ServerStream[v1.ReadAuditResponse]) error
 	// In the order of their names. No call returns a value. Role: reader.
 	ListSecrets(context.Context, *connect.Request[v1.ListSecretsRequest]) (*connect.Response[v1.ListSecretsResponse], error)
 	// Role: reader.
@@ -1187,6 +1206,13 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(apiServiceMethods.ByName("ConfirmPlugin")),
 		connect.WithHandlerOptions(opts...),
 	)
+	apiServiceReadAuditHandler := connect.NewServerStreamHandler(
+		ApiServiceReadAuditProcedure,
+		svc.ReadAudit,
+		connect.WithSchema(apiServiceMethods.ByName("ReadAudit")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	apiServiceListSecretsHandler := connect.NewUnaryHandler(
 		ApiServiceListSecretsProcedure,
 		svc.ListSecrets,
@@ -1356,6 +1382,8 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceShadowPluginHandler.ServeHTTP(w, r)
 		case ApiServiceConfirmPluginProcedure:
 			apiServiceConfirmPluginHandler.ServeHTTP(w, r)
+		case ApiServiceReadAuditProcedure:
+			apiServiceReadAuditHandler.ServeHTTP(w, r)
 		case ApiServiceListSecretsProcedure:
 			apiServiceListSecretsHandler.ServeHTTP(w, r)
 		case ApiServiceGetSecretProcedure:
@@ -1527,6 +1555,10 @@ func (UnimplementedApiServiceHandler) ShadowPlugin(context.Context, *connect.Req
 
 func (UnimplementedApiServiceHandler) ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.ConfirmPlugin is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) ReadAudit(context.Context, *connect.Request[v1.ReadAuditRequest], *connect.ServerStream[v1.ReadAuditResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.ReadAudit is not implemented"))
 }
 
 func (UnimplementedApiServiceHandler) ListSecrets(context.Context, *connect.Request[v1.ListSecretsRequest]) (*connect.Response[v1.ListSecretsResponse], error) {
