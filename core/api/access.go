@@ -77,7 +77,9 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceListTokensProcedure:  pki.RoleAdmin,
 	apiv1connect.ApiServiceRevokeTokenProcedure: pki.RoleAdmin,
 
-	apiv1connect.ApiServiceReadAuditProcedure: pki.RoleAdmin,
+	apiv1connect.ApiServiceReadAuditProcedure:         pki.RoleAdmin,
+	apiv1connect.ApiServiceListCertificatesProcedure:  pki.RoleAdmin,
+	apiv1connect.ApiServiceRevokeCertificateProcedure: pki.RoleAdmin,
 
 	apiv1connect.ApiServiceGetAuthorityProcedure:    pki.RoleReader,
 	apiv1connect.ApiServiceRotateAuthorityProcedure: pki.RoleAdmin,
@@ -111,6 +113,7 @@ type gate struct {
 	log         hclog.Logger
 	authorities Authorities
 	auditor     *auditor
+	streams     *streams
 }
 
 // HeaderRenew is set in answers to callers whose certificate is of an authority that is being replaced: RenewLogin gives another.
@@ -148,6 +151,8 @@ func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 func (g *gate) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		spec := conn.Spec()
+		ctx, done := g.streams.begin(ctx)
+		defer done()
 		err := allow(ctx, spec.Procedure)
 		switch {
 		case err != nil:
@@ -158,10 +163,11 @@ func (g *gate) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.S
 				about = req
 				g.auditor.begun(ctx, spec, conn.Peer(), req)
 			}})
-			g.auditor.note(ctx, spec, conn.Peer(), about, err)
+			g.auditor.note(ctx, spec, conn.Peer(), about, endedBy(ctx, err))
 		default:
 			err = next(ctx, conn)
 		}
+		err = endedBy(ctx, err)
 		return g.refuse(ctx, spec.Procedure, err)
 	}
 }

@@ -71,6 +71,7 @@ type Options struct {
 	Events  *Events
 	Log     hclog.Logger
 
+	Certificates   Certificates   // nil: none can be revoked
 	Audit          Audit          // nil: what was changed by whom is in the log alone
 	Secrets        Secrets        // nil: there are none, and jobs that ask for some are refused
 	Authorities    Authorities    // nil: the authority cannot be replaced, nor looked at
@@ -96,6 +97,7 @@ type API struct {
 	opts    Options
 	pinning sync.RWMutex // of services
 	auditor *auditor
+	streams streams
 	trying  chan struct{} // has room for as many as may try commands at once
 }
 
@@ -125,6 +127,7 @@ func New(opts Options) (*API, error) {
 type service struct {
 	opts    Options
 	trying  chan struct{}
+	streams *streams
 	pinning *sync.RWMutex // read-locked from the moment a job's secrets are looked up until the job is committed; locked while a secret goes
 }
 
@@ -162,7 +165,7 @@ const compressBytes = 1 << 10
 // HandlerOptions are what every service on the port is made with: the callers' roles are checked, errors become answers, panics of a call
 // are recovered and messages have a limit.
 func (a *API) HandlerOptions() []connect.HandlerOption {
-	g := &gate{log: a.opts.Log, authorities: a.opts.Authorities, auditor: a.auditor}
+	g := &gate{log: a.opts.Log, authorities: a.opts.Authorities, auditor: a.auditor, streams: &a.streams}
 	return []connect.HandlerOption{
 		connect.WithInterceptors(g),
 		connect.WithRecover(g.recovered),
@@ -174,7 +177,7 @@ func (a *API) HandlerOptions() []connect.HandlerOption {
 // Handler serves the API, /healthz, /readyz and what is mounted besides.
 func (a *API) Handler(mounts ...Mount) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(apiv1connect.NewApiServiceHandler(&service{a.opts, a.trying, &a.pinning}, a.HandlerOptions()...))
+	mux.Handle(apiv1connect.NewApiServiceHandler(&service{a.opts, a.trying, &a.streams, &a.pinning}, a.HandlerOptions()...))
 	for _, m := range mounts {
 		mux.Handle(m.Path, m.Handler)
 	}
@@ -186,7 +189,7 @@ func (a *API) Handler(mounts ...Mount) http.Handler {
 		}
 		answer(w, http.StatusOK, "ready")
 	})
-	return identified(mux)
+	return a.identified(mux)
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

@@ -17,13 +17,16 @@ type caller struct {
 
 type callerKey struct{}
 
-// identified gives each request's context who calls.
-func identified(next http.Handler) http.Handler {
+// identified gives each request's context who calls. The holder of a certificate that was revoked is nobody.
+func (a *API) identified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var c caller
 		if c.id, c.err = pki.PeerIdentity(r.TLS); c.err == nil {
 			c.serial = pki.Serial(r.TLS.VerifiedChains[0][0])
 			c.authority, c.err = pki.PeerAuthority(r.TLS)
+			if c.err == nil && a.opts.Certificates != nil {
+				c.err = a.opts.Certificates.Check(c.id, c.serial)
+			}
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})

@@ -95,6 +95,9 @@ func (v *service) RenewLogin(ctx context.Context, req *connect.Request[apiv1.Ren
 	if err != nil {
 		return nil, err
 	}
+	if err := v.stillServes(ctx); err != nil { // or else a renewal could outrun the revocation of all that somebody has
+		return nil, err
+	}
 	v.opts.Log.Info("credential renewed", "caller", id.Name, "role", string(id.Role))
 	return connect.NewResponse(&apiv1.RenewLoginResponse{CertificatePem: certificate}), nil
 }

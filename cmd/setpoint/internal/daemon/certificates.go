@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,6 +35,8 @@ type certificates struct {
 	hosts  []string
 	holder *pki.Holder // of the server's pairs, one for each authority
 
+	register *pki.Register // of all that was issued, but the server's own
+
 	mu          sync.Mutex // held while authorities or files change
 	authorities atomic.Pointer[pki.Authorities]
 }
@@ -51,7 +55,11 @@ func newCertificates(dir datadir.Dir, cfg *config.Config, state *engine.State) (
 	if err != nil {
 		return nil, err
 	}
-	c := &certificates{dir: dir, name: cfg.Name, hosts: hostsOf(cfg), holder: new(pki.Holder)}
+	register, err := pki.OpenRegister(dir.Certificates(), time.Now())
+	if err != nil {
+		return nil, err
+	}
+	c := &certificates{dir: dir, name: cfg.Name, hosts: hostsOf(cfg), holder: new(pki.Holder), register: register}
 	c.authorities.Store(&authorities)
 	return c, c.renew()
 }
@@ -61,7 +69,24 @@ func (c *certificates) Authorities() pki.Authorities { return *c.authorities.Loa
 
 // Sign issues a certificate.
 func (c *certificates) Sign(now time.Time, id pki.Identity, request []byte) ([]byte, error) {
-	return c.Authorities().Current.Sign(now, id, request)
+	chain, err := c.Authorities().Current.Sign(now, id, request)
+	if err != nil {
+		return nil, err
+	}
+	return chain, c.note(chain, now)
+}
+
+// note registers what was issued, before anybody has it.
+func (c *certificates) note(chain []byte, now time.Time) error {
+	block, _ := pem.Decode(chain)
+	if block == nil {
+		return errors.New("register a certificate: it is not in PEM")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("register a certificate: %w", err)
+	}
+	return c.register.Add(cert, now)
 }
 
 // CertificatePEM returns the certificate of the authority that issues.
@@ -143,10 +168,46 @@ func (c *certificates) issue() error {
 	if !slices.EqualFunc(pairs, c.holder.Pairs(), func(a, b *pki.Pair) bool { return a.Certificate().Equal(b.Certificate()) }) {
 		c.holder.Set(pairs...)
 	}
-	if _, err := c.Authorities().Current.LoadOrIssue(c.dir.AdminPair(), time.Now(), administrator()); err != nil {
+	return c.issueAdmin()
+}
+
+// issueAdmin issues the local administrator's certificate, and another one when it was revoked: who may read the data directory has the authority's key anyway.
+func (c *certificates) issueAdmin() error {
+	admin := administrator()
+	pair, err := c.Authorities().Current.LoadOrIssue(c.dir.AdminPair(), time.Now(), admin)
+	if err == nil && c.register.Check(pair.Identity(), pki.Serial(pair.Certificate())) != nil {
+		if err = os.Remove(c.dir.AdminPair()); err == nil {
+			pair, err = c.Authorities().Current.LoadOrIssue(c.dir.AdminPair(), time.Now(), admin)
+		}
+	}
+	if err == nil {
+		err = c.register.Add(pair.Certificate(), time.Now())
+	}
+	if err != nil {
 		return fmt.Errorf("issue the administrator's certificate: %w", err)
 	}
 	return nil
+}
+
+// Check returns pki.ErrRevoked for a certificate that was revoked.
+func (c *certificates) Check(id pki.Identity, serial string) error {
+	return c.register.Check(id, serial)
+}
+
+// List returns the certificates that are registered.
+func (c *certificates) List() []pki.Listed { return c.register.List() }
+
+// Revoke ends certificates before their time.
+func (c *certificates) Revoke(v pki.Revocation) ([]pki.Issued, error) {
+	revoke := c.register.RevokeSerial
+	if v.Name != "" {
+		revoke = c.register.RevokeName
+	}
+	out, err := revoke(v)
+	if err != nil {
+		return nil, err
+	}
+	return out, c.renew() // the local administrator's may be among them
 }
 
 // keep renews certificates in time, until the context ends. One that cannot be renewed now is tried again.

@@ -145,7 +145,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	}
 	s.api, err = api.New(api.Options{
 		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs, Events: s.events, Log: log.Named("api"),
-		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Audit: s.audit, Exec: s.exec, Dashboard: s.invites(),
+		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Audit: s.audit, Certificates: s.certs, Exec: s.exec, Dashboard: s.invites(),
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	s.metrics = s.newMetrics()

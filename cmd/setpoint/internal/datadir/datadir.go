@@ -48,6 +48,9 @@ func (d Dir) Store() string { return d.file("state.db") }
 // Tokens is the file of the join tokens' hashes.
 func (d Dir) Tokens() string { return d.file("tokens.json") }
 
+// Certificates is the file of the certificates that were issued and revoked.
+func (d Dir) Certificates() string { return d.file("certificates.jsonl") }
+
 // AuditLog is the newest file of the audit log; older ones have a number behind it.
 func (d Dir) AuditLog() string { return d.file("audit.log") }
 

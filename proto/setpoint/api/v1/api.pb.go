@@ -4207,6 +4207,191 @@ func (*ConfirmPluginResponse) Descriptor() ([]byte, []int) {
 	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{66}
 }
 
+type ListCertificatesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCertificatesRequest) Reset() {
+	*x = ListCertificatesRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCertificatesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCertificatesRequest) ProtoMessage() {}
+
+func (x *ListCertificatesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCertificatesRequest.ProtoReflect.Descriptor instead.
+func (*ListCertificatesRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{67}
+}
+
+type ListCertificatesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Certificates  []*Certificate         `protobuf:"bytes,1,rep,name=certificates,proto3" json:"certificates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCertificatesResponse) Reset() {
+	*x = ListCertificatesResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCertificatesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCertificatesResponse) ProtoMessage() {}
+
+func (x *ListCertificatesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCertificatesResponse.ProtoReflect.Descriptor instead.
+func (*ListCertificatesResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *ListCertificatesResponse) GetCertificates() []*Certificate {
+	if x != nil {
+		return x.Certificates
+	}
+	return nil
+}
+
+// One of serial and name.
+type RevokeCertificateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Serial        string                 `protobuf:"bytes,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // all that this person or program has
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeCertificateRequest) Reset() {
+	*x = RevokeCertificateRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeCertificateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeCertificateRequest) ProtoMessage() {}
+
+func (x *RevokeCertificateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeCertificateRequest.ProtoReflect.Descriptor instead.
+func (*RevokeCertificateRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *RevokeCertificateRequest) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *RevokeCertificateRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RevokeCertificateRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type RevokeCertificateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Certificates  []*Certificate         `protobuf:"bytes,1,rep,name=certificates,proto3" json:"certificates,omitempty"` // that are known to have been revoked by it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeCertificateResponse) Reset() {
+	*x = RevokeCertificateResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeCertificateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeCertificateResponse) ProtoMessage() {}
+
+func (x *RevokeCertificateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeCertificateResponse.ProtoReflect.Descriptor instead.
+func (*RevokeCertificateResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *RevokeCertificateResponse) GetCertificates() []*Certificate {
+	if x != nil {
+		return x.Certificates
+	}
+	return nil
+}
+
 type ReadAuditRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Since         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"` // absent: no bound
@@ -4221,7 +4406,7 @@ type ReadAuditRequest struct {
 
 func (x *ReadAuditRequest) Reset() {
 	*x = ReadAuditRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4233,7 +4418,7 @@ func (x *ReadAuditRequest) String() string {
 func (*ReadAuditRequest) ProtoMessage() {}
 
 func (x *ReadAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[67]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4246,7 +4431,7 @@ func (x *ReadAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAuditRequest.ProtoReflect.Descriptor instead.
 func (*ReadAuditRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{67}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ReadAuditRequest) GetSince() *timestamppb.Timestamp {
@@ -4300,7 +4485,7 @@ type ReadAuditResponse struct {
 
 func (x *ReadAuditResponse) Reset() {
 	*x = ReadAuditResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4312,7 +4497,7 @@ func (x *ReadAuditResponse) String() string {
 func (*ReadAuditResponse) ProtoMessage() {}
 
 func (x *ReadAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[68]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4325,7 +4510,7 @@ func (x *ReadAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAuditResponse.ProtoReflect.Descriptor instead.
 func (*ReadAuditResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{68}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ReadAuditResponse) GetEntries() []*AuditEntry {
@@ -4343,7 +4528,7 @@ type ListSecretsRequest struct {
 
 func (x *ListSecretsRequest) Reset() {
 	*x = ListSecretsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4355,7 +4540,7 @@ func (x *ListSecretsRequest) String() string {
 func (*ListSecretsRequest) ProtoMessage() {}
 
 func (x *ListSecretsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[69]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4368,7 +4553,7 @@ func (x *ListSecretsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSecretsRequest.ProtoReflect.Descriptor instead.
 func (*ListSecretsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{69}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{73}
 }
 
 type ListSecretsResponse struct {
@@ -4380,7 +4565,7 @@ type ListSecretsResponse struct {
 
 func (x *ListSecretsResponse) Reset() {
 	*x = ListSecretsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4392,7 +4577,7 @@ func (x *ListSecretsResponse) String() string {
 func (*ListSecretsResponse) ProtoMessage() {}
 
 func (x *ListSecretsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[70]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4405,7 +4590,7 @@ func (x *ListSecretsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSecretsResponse.ProtoReflect.Descriptor instead.
 func (*ListSecretsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{70}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListSecretsResponse) GetSecrets() []*SecretInfo {
@@ -4424,7 +4609,7 @@ type GetSecretRequest struct {
 
 func (x *GetSecretRequest) Reset() {
 	*x = GetSecretRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4436,7 +4621,7 @@ func (x *GetSecretRequest) String() string {
 func (*GetSecretRequest) ProtoMessage() {}
 
 func (x *GetSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[71]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4449,7 +4634,7 @@ func (x *GetSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSecretRequest.ProtoReflect.Descriptor instead.
 func (*GetSecretRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{71}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GetSecretRequest) GetSecret() string {
@@ -4470,7 +4655,7 @@ type SecretResponse struct {
 
 func (x *SecretResponse) Reset() {
 	*x = SecretResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4482,7 +4667,7 @@ func (x *SecretResponse) String() string {
 func (*SecretResponse) ProtoMessage() {}
 
 func (x *SecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[72]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4495,7 +4680,7 @@ func (x *SecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretResponse.ProtoReflect.Descriptor instead.
 func (*SecretResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{72}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *SecretResponse) GetSecret() *SecretInfo {
@@ -4523,7 +4708,7 @@ type PutSecretRequest struct {
 
 func (x *PutSecretRequest) Reset() {
 	*x = PutSecretRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4535,7 +4720,7 @@ func (x *PutSecretRequest) String() string {
 func (*PutSecretRequest) ProtoMessage() {}
 
 func (x *PutSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[73]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4548,7 +4733,7 @@ func (x *PutSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutSecretRequest.ProtoReflect.Descriptor instead.
 func (*PutSecretRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{73}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PutSecretRequest) GetSecret() string {
@@ -4582,7 +4767,7 @@ type RemoveSecretRequest struct {
 
 func (x *RemoveSecretRequest) Reset() {
 	*x = RemoveSecretRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4594,7 +4779,7 @@ func (x *RemoveSecretRequest) String() string {
 func (*RemoveSecretRequest) ProtoMessage() {}
 
 func (x *RemoveSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[74]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4607,7 +4792,7 @@ func (x *RemoveSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSecretRequest.ProtoReflect.Descriptor instead.
 func (*RemoveSecretRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{74}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *RemoveSecretRequest) GetSecret() string {
@@ -4632,7 +4817,7 @@ type RemoveSecretResponse struct {
 
 func (x *RemoveSecretResponse) Reset() {
 	*x = RemoveSecretResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4644,7 +4829,7 @@ func (x *RemoveSecretResponse) String() string {
 func (*RemoveSecretResponse) ProtoMessage() {}
 
 func (x *RemoveSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[75]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4657,7 +4842,7 @@ func (x *RemoveSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSecretResponse.ProtoReflect.Descriptor instead.
 func (*RemoveSecretResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{75}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{79}
 }
 
 type RekeySecretsRequest struct {
@@ -4668,7 +4853,7 @@ type RekeySecretsRequest struct {
 
 func (x *RekeySecretsRequest) Reset() {
 	*x = RekeySecretsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4680,7 +4865,7 @@ func (x *RekeySecretsRequest) String() string {
 func (*RekeySecretsRequest) ProtoMessage() {}
 
 func (x *RekeySecretsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[76]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4693,7 +4878,7 @@ func (x *RekeySecretsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RekeySecretsRequest.ProtoReflect.Descriptor instead.
 func (*RekeySecretsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{76}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{80}
 }
 
 type RekeySecretsResponse struct {
@@ -4705,7 +4890,7 @@ type RekeySecretsResponse struct {
 
 func (x *RekeySecretsResponse) Reset() {
 	*x = RekeySecretsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4717,7 +4902,7 @@ func (x *RekeySecretsResponse) String() string {
 func (*RekeySecretsResponse) ProtoMessage() {}
 
 func (x *RekeySecretsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[77]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4730,7 +4915,7 @@ func (x *RekeySecretsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RekeySecretsResponse.ProtoReflect.Descriptor instead.
 func (*RekeySecretsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{77}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *RekeySecretsResponse) GetSecrets() int64 {
@@ -4752,7 +4937,7 @@ type ListStallsRequest struct {
 
 func (x *ListStallsRequest) Reset() {
 	*x = ListStallsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4764,7 +4949,7 @@ func (x *ListStallsRequest) String() string {
 func (*ListStallsRequest) ProtoMessage() {}
 
 func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[78]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4777,7 +4962,7 @@ func (x *ListStallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsRequest.ProtoReflect.Descriptor instead.
 func (*ListStallsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{78}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListStallsRequest) GetJob() string {
@@ -4819,7 +5004,7 @@ type ListStallsResponse struct {
 
 func (x *ListStallsResponse) Reset() {
 	*x = ListStallsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4831,7 +5016,7 @@ func (x *ListStallsResponse) String() string {
 func (*ListStallsResponse) ProtoMessage() {}
 
 func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[79]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4844,7 +5029,7 @@ func (x *ListStallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStallsResponse.ProtoReflect.Descriptor instead.
 func (*ListStallsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{79}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ListStallsResponse) GetStalls() []*Stall {
@@ -4883,7 +5068,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4895,7 +5080,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[80]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4908,7 +5093,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{80}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *WatchEventsRequest) GetFromRevision() uint64 {
@@ -4971,7 +5156,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4983,7 +5168,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[81]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4996,7 +5181,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{81}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *WatchEventsResponse) GetRevision() uint64 {
@@ -5024,7 +5209,7 @@ type LoginRequest struct {
 
 func (x *LoginRequest) Reset() {
 	*x = LoginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5036,7 +5221,7 @@ func (x *LoginRequest) String() string {
 func (*LoginRequest) ProtoMessage() {}
 
 func (x *LoginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[82]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5049,7 +5234,7 @@ func (x *LoginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginRequest.ProtoReflect.Descriptor instead.
 func (*LoginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{82}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *LoginRequest) GetToken() string {
@@ -5082,7 +5267,7 @@ type LoginResponse struct {
 
 func (x *LoginResponse) Reset() {
 	*x = LoginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5094,7 +5279,7 @@ func (x *LoginResponse) String() string {
 func (*LoginResponse) ProtoMessage() {}
 
 func (x *LoginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[83]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5107,7 +5292,7 @@ func (x *LoginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginResponse.ProtoReflect.Descriptor instead.
 func (*LoginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{83}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *LoginResponse) GetCertificatePem() []byte {
@@ -5126,7 +5311,7 @@ type RenewLoginRequest struct {
 
 func (x *RenewLoginRequest) Reset() {
 	*x = RenewLoginRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5138,7 +5323,7 @@ func (x *RenewLoginRequest) String() string {
 func (*RenewLoginRequest) ProtoMessage() {}
 
 func (x *RenewLoginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[84]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5151,7 +5336,7 @@ func (x *RenewLoginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLoginRequest.ProtoReflect.Descriptor instead.
 func (*RenewLoginRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{84}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *RenewLoginRequest) GetCsrPem() []byte {
@@ -5170,7 +5355,7 @@ type RenewLoginResponse struct {
 
 func (x *RenewLoginResponse) Reset() {
 	*x = RenewLoginResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5182,7 +5367,7 @@ func (x *RenewLoginResponse) String() string {
 func (*RenewLoginResponse) ProtoMessage() {}
 
 func (x *RenewLoginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[85]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5195,7 +5380,7 @@ func (x *RenewLoginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLoginResponse.ProtoReflect.Descriptor instead.
 func (*RenewLoginResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{85}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *RenewLoginResponse) GetCertificatePem() []byte {
@@ -5213,7 +5398,7 @@ type OpenDashboardRequest struct {
 
 func (x *OpenDashboardRequest) Reset() {
 	*x = OpenDashboardRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[86]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5225,7 +5410,7 @@ func (x *OpenDashboardRequest) String() string {
 func (*OpenDashboardRequest) ProtoMessage() {}
 
 func (x *OpenDashboardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[86]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5238,7 +5423,7 @@ func (x *OpenDashboardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDashboardRequest.ProtoReflect.Descriptor instead.
 func (*OpenDashboardRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{86}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{90}
 }
 
 type OpenDashboardResponse struct {
@@ -5251,7 +5436,7 @@ type OpenDashboardResponse struct {
 
 func (x *OpenDashboardResponse) Reset() {
 	*x = OpenDashboardResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[87]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5263,7 +5448,7 @@ func (x *OpenDashboardResponse) String() string {
 func (*OpenDashboardResponse) ProtoMessage() {}
 
 func (x *OpenDashboardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[87]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5276,7 +5461,7 @@ func (x *OpenDashboardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDashboardResponse.ProtoReflect.Descriptor instead.
 func (*OpenDashboardResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{87}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *OpenDashboardResponse) GetUrl() string {
@@ -5303,7 +5488,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[88]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5315,7 +5500,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[88]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5328,7 +5513,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{88}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *CreateTokenRequest) GetRole() string {
@@ -5355,7 +5540,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[89]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5367,7 +5552,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[89]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5380,7 +5565,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{89}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -5405,7 +5590,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[90]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5417,7 +5602,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[90]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5430,7 +5615,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{90}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{94}
 }
 
 type ListTokensResponse struct {
@@ -5442,7 +5627,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[91]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5454,7 +5639,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[91]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5467,7 +5652,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{91}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -5486,7 +5671,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[92]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5498,7 +5683,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[92]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5511,7 +5696,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{92}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -5529,7 +5714,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[93]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5541,7 +5726,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[93]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5554,7 +5739,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{93}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{97}
 }
 
 type GetAuthorityRequest struct {
@@ -5565,7 +5750,7 @@ type GetAuthorityRequest struct {
 
 func (x *GetAuthorityRequest) Reset() {
 	*x = GetAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[94]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5577,7 +5762,7 @@ func (x *GetAuthorityRequest) String() string {
 func (*GetAuthorityRequest) ProtoMessage() {}
 
 func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[94]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5590,7 +5775,7 @@ func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*GetAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{94}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{98}
 }
 
 type RotateAuthorityRequest struct {
@@ -5601,7 +5786,7 @@ type RotateAuthorityRequest struct {
 
 func (x *RotateAuthorityRequest) Reset() {
 	*x = RotateAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[95]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5613,7 +5798,7 @@ func (x *RotateAuthorityRequest) String() string {
 func (*RotateAuthorityRequest) ProtoMessage() {}
 
 func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[95]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5626,7 +5811,7 @@ func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*RotateAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{95}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{99}
 }
 
 type FinishAuthorityRequest struct {
@@ -5638,7 +5823,7 @@ type FinishAuthorityRequest struct {
 
 func (x *FinishAuthorityRequest) Reset() {
 	*x = FinishAuthorityRequest{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[96]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5650,7 +5835,7 @@ func (x *FinishAuthorityRequest) String() string {
 func (*FinishAuthorityRequest) ProtoMessage() {}
 
 func (x *FinishAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[96]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5663,7 +5848,7 @@ func (x *FinishAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*FinishAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{96}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *FinishAuthorityRequest) GetForce() bool {
@@ -5687,7 +5872,7 @@ type GetAuthorityResponse struct {
 
 func (x *GetAuthorityResponse) Reset() {
 	*x = GetAuthorityResponse{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[97]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5699,7 +5884,7 @@ func (x *GetAuthorityResponse) String() string {
 func (*GetAuthorityResponse) ProtoMessage() {}
 
 func (x *GetAuthorityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[97]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5712,7 +5897,7 @@ func (x *GetAuthorityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthorityResponse.ProtoReflect.Descriptor instead.
 func (*GetAuthorityResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{97}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *GetAuthorityResponse) GetClusterId() string {
@@ -5769,7 +5954,7 @@ type Authority struct {
 
 func (x *Authority) Reset() {
 	*x = Authority{}
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[98]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5781,7 +5966,7 @@ func (x *Authority) String() string {
 func (*Authority) ProtoMessage() {}
 
 func (x *Authority) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_api_proto_msgTypes[98]
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5794,7 +5979,7 @@ func (x *Authority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Authority.ProtoReflect.Descriptor instead.
 func (*Authority) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{98}
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *Authority) GetFingerprint() string {
@@ -6122,7 +6307,16 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\tcandidate\x18\a \x01(\tR\tcandidate\".\n" +
 	"\x14ConfirmPluginRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\"\x17\n" +
-	"\x15ConfirmPluginResponse\"\xca\x01\n" +
+	"\x15ConfirmPluginResponse\"\x19\n" +
+	"\x17ListCertificatesRequest\"\\\n" +
+	"\x18ListCertificatesResponse\x12@\n" +
+	"\fcertificates\x18\x01 \x03(\v2\x1c.setpoint.api.v1.CertificateR\fcertificates\"^\n" +
+	"\x18RevokeCertificateRequest\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"]\n" +
+	"\x19RevokeCertificateResponse\x12@\n" +
+	"\fcertificates\x18\x01 \x03(\v2\x1c.setpoint.api.v1.CertificateR\fcertificates\"\xca\x01\n" +
 	"\x10ReadAuditRequest\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x10\n" +
@@ -6214,7 +6408,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\tAuthority\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x124\n" +
 	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
-	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires2\x97\"\n" +
+	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires2\xf1#\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -6252,7 +6446,9 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"PluginLogs\x12\".setpoint.api.v1.PluginLogsRequest\x1a#.setpoint.api.v1.PluginLogsResponse0\x01\x12[\n" +
 	"\fReloadPlugin\x12$.setpoint.api.v1.ReloadPluginRequest\x1a%.setpoint.api.v1.ReloadPluginResponse\x12[\n" +
 	"\fShadowPlugin\x12$.setpoint.api.v1.ShadowPluginRequest\x1a%.setpoint.api.v1.ShadowPluginResponse\x12^\n" +
-	"\rConfirmPlugin\x12%.setpoint.api.v1.ConfirmPluginRequest\x1a&.setpoint.api.v1.ConfirmPluginResponse\x12Y\n" +
+	"\rConfirmPlugin\x12%.setpoint.api.v1.ConfirmPluginRequest\x1a&.setpoint.api.v1.ConfirmPluginResponse\x12l\n" +
+	"\x10ListCertificates\x12(.setpoint.api.v1.ListCertificatesRequest\x1a).setpoint.api.v1.ListCertificatesResponse\"\x03\x90\x02\x01\x12j\n" +
+	"\x11RevokeCertificate\x12).setpoint.api.v1.RevokeCertificateRequest\x1a*.setpoint.api.v1.RevokeCertificateResponse\x12Y\n" +
 	"\tReadAudit\x12!.setpoint.api.v1.ReadAuditRequest\x1a\".setpoint.api.v1.ReadAuditResponse\"\x03\x90\x02\x010\x01\x12]\n" +
 	"\vListSecrets\x12#.setpoint.api.v1.ListSecretsRequest\x1a$.setpoint.api.v1.ListSecretsResponse\"\x03\x90\x02\x01\x12T\n" +
 	"\tGetSecret\x12!.setpoint.api.v1.GetSecretRequest\x1a\x1f.setpoint.api.v1.SecretResponse\"\x03\x90\x02\x01\x12O\n" +
@@ -6286,140 +6482,145 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
-	(*ErrorDetail)(nil),             // 0: setpoint.api.v1.ErrorDetail
-	(*Problem)(nil),                 // 1: setpoint.api.v1.Problem
-	(*GetStatusRequest)(nil),        // 2: setpoint.api.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),       // 3: setpoint.api.v1.GetStatusResponse
-	(*RunJobRequest)(nil),           // 4: setpoint.api.v1.RunJobRequest
-	(*JobResponse)(nil),             // 5: setpoint.api.v1.JobResponse
-	(*GetJobRequest)(nil),           // 6: setpoint.api.v1.GetJobRequest
-	(*GetJobResponse)(nil),          // 7: setpoint.api.v1.GetJobResponse
-	(*ListJobsRequest)(nil),         // 8: setpoint.api.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),        // 9: setpoint.api.v1.ListJobsResponse
-	(*StopJobRequest)(nil),          // 10: setpoint.api.v1.StopJobRequest
-	(*StartJobRequest)(nil),         // 11: setpoint.api.v1.StartJobRequest
-	(*RestartJobRequest)(nil),       // 12: setpoint.api.v1.RestartJobRequest
-	(*ScaleJobRequest)(nil),         // 13: setpoint.api.v1.ScaleJobRequest
-	(*RollbackJobRequest)(nil),      // 14: setpoint.api.v1.RollbackJobRequest
-	(*RebalanceJobRequest)(nil),     // 15: setpoint.api.v1.RebalanceJobRequest
-	(*RemoveJobRequest)(nil),        // 16: setpoint.api.v1.RemoveJobRequest
-	(*RemoveJobResponse)(nil),       // 17: setpoint.api.v1.RemoveJobResponse
-	(*ControlUpdateRequest)(nil),    // 18: setpoint.api.v1.ControlUpdateRequest
-	(*PlanRequest)(nil),             // 19: setpoint.api.v1.PlanRequest
-	(*PlanCommand)(nil),             // 20: setpoint.api.v1.PlanCommand
-	(*ListTasksRequest)(nil),        // 21: setpoint.api.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),       // 22: setpoint.api.v1.ListTasksResponse
-	(*GetTaskRequest)(nil),          // 23: setpoint.api.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),         // 24: setpoint.api.v1.GetTaskResponse
-	(*WhyTaskRequest)(nil),          // 25: setpoint.api.v1.WhyTaskRequest
-	(*WhyTaskResponse)(nil),         // 26: setpoint.api.v1.WhyTaskResponse
-	(*TaskHistoryRequest)(nil),      // 27: setpoint.api.v1.TaskHistoryRequest
-	(*TaskLogsRequest)(nil),         // 28: setpoint.api.v1.TaskLogsRequest
-	(*TaskLogsResponse)(nil),        // 29: setpoint.api.v1.TaskLogsResponse
-	(*TaskExecRequest)(nil),         // 30: setpoint.api.v1.TaskExecRequest
-	(*TaskExecBegin)(nil),           // 31: setpoint.api.v1.TaskExecBegin
-	(*WindowSize)(nil),              // 32: setpoint.api.v1.WindowSize
-	(*TaskExecResponse)(nil),        // 33: setpoint.api.v1.TaskExecResponse
-	(*TaskExecStarted)(nil),         // 34: setpoint.api.v1.TaskExecStarted
-	(*TaskExecEnd)(nil),             // 35: setpoint.api.v1.TaskExecEnd
-	(*StopTaskRequest)(nil),         // 36: setpoint.api.v1.StopTaskRequest
-	(*StopTaskResponse)(nil),        // 37: setpoint.api.v1.StopTaskResponse
-	(*ListNodesRequest)(nil),        // 38: setpoint.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 39: setpoint.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),          // 40: setpoint.api.v1.GetNodeRequest
-	(*NodeResponse)(nil),            // 41: setpoint.api.v1.NodeResponse
-	(*SetAvailabilityRequest)(nil),  // 42: setpoint.api.v1.SetAvailabilityRequest
-	(*SetAvailabilityResponse)(nil), // 43: setpoint.api.v1.SetAvailabilityResponse
-	(*LabelNodeRequest)(nil),        // 44: setpoint.api.v1.LabelNodeRequest
-	(*DecommissionNodeRequest)(nil), // 45: setpoint.api.v1.DecommissionNodeRequest
-	(*RemoveNodeRequest)(nil),       // 46: setpoint.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),      // 47: setpoint.api.v1.RemoveNodeResponse
-	(*ConfirmDownRequest)(nil),      // 48: setpoint.api.v1.ConfirmDownRequest
-	(*ConfirmDownResponse)(nil),     // 49: setpoint.api.v1.ConfirmDownResponse
-	(*ListPluginsRequest)(nil),      // 50: setpoint.api.v1.ListPluginsRequest
-	(*ListPluginsResponse)(nil),     // 51: setpoint.api.v1.ListPluginsResponse
-	(*GetPluginRequest)(nil),        // 52: setpoint.api.v1.GetPluginRequest
-	(*GetPluginResponse)(nil),       // 53: setpoint.api.v1.GetPluginResponse
-	(*PluginLatency)(nil),           // 54: setpoint.api.v1.PluginLatency
-	(*PluginLogsRequest)(nil),       // 55: setpoint.api.v1.PluginLogsRequest
-	(*PluginLogsResponse)(nil),      // 56: setpoint.api.v1.PluginLogsResponse
-	(*PluginLine)(nil),              // 57: setpoint.api.v1.PluginLine
-	(*ReloadPluginRequest)(nil),     // 58: setpoint.api.v1.ReloadPluginRequest
-	(*ReloadPluginResponse)(nil),    // 59: setpoint.api.v1.ReloadPluginResponse
-	(*PluginProcess)(nil),           // 60: setpoint.api.v1.PluginProcess
-	(*ShadowPluginRequest)(nil),     // 61: setpoint.api.v1.ShadowPluginRequest
-	(*ShadowPluginResponse)(nil),    // 62: setpoint.api.v1.ShadowPluginResponse
-	(*PluginComparison)(nil),        // 63: setpoint.api.v1.PluginComparison
-	(*PluginDifference)(nil),        // 64: setpoint.api.v1.PluginDifference
-	(*ConfirmPluginRequest)(nil),    // 65: setpoint.api.v1.ConfirmPluginRequest
-	(*ConfirmPluginResponse)(nil),   // 66: setpoint.api.v1.ConfirmPluginResponse
-	(*ReadAuditRequest)(nil),        // 67: setpoint.api.v1.ReadAuditRequest
-	(*ReadAuditResponse)(nil),       // 68: setpoint.api.v1.ReadAuditResponse
-	(*ListSecretsRequest)(nil),      // 69: setpoint.api.v1.ListSecretsRequest
-	(*ListSecretsResponse)(nil),     // 70: setpoint.api.v1.ListSecretsResponse
-	(*GetSecretRequest)(nil),        // 71: setpoint.api.v1.GetSecretRequest
-	(*SecretResponse)(nil),          // 72: setpoint.api.v1.SecretResponse
-	(*PutSecretRequest)(nil),        // 73: setpoint.api.v1.PutSecretRequest
-	(*RemoveSecretRequest)(nil),     // 74: setpoint.api.v1.RemoveSecretRequest
-	(*RemoveSecretResponse)(nil),    // 75: setpoint.api.v1.RemoveSecretResponse
-	(*RekeySecretsRequest)(nil),     // 76: setpoint.api.v1.RekeySecretsRequest
-	(*RekeySecretsResponse)(nil),    // 77: setpoint.api.v1.RekeySecretsResponse
-	(*ListStallsRequest)(nil),       // 78: setpoint.api.v1.ListStallsRequest
-	(*ListStallsResponse)(nil),      // 79: setpoint.api.v1.ListStallsResponse
-	(*WatchEventsRequest)(nil),      // 80: setpoint.api.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),     // 81: setpoint.api.v1.WatchEventsResponse
-	(*LoginRequest)(nil),            // 82: setpoint.api.v1.LoginRequest
-	(*LoginResponse)(nil),           // 83: setpoint.api.v1.LoginResponse
-	(*RenewLoginRequest)(nil),       // 84: setpoint.api.v1.RenewLoginRequest
-	(*RenewLoginResponse)(nil),      // 85: setpoint.api.v1.RenewLoginResponse
-	(*OpenDashboardRequest)(nil),    // 86: setpoint.api.v1.OpenDashboardRequest
-	(*OpenDashboardResponse)(nil),   // 87: setpoint.api.v1.OpenDashboardResponse
-	(*CreateTokenRequest)(nil),      // 88: setpoint.api.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),     // 89: setpoint.api.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),       // 90: setpoint.api.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),      // 91: setpoint.api.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),      // 92: setpoint.api.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),     // 93: setpoint.api.v1.RevokeTokenResponse
-	(*GetAuthorityRequest)(nil),     // 94: setpoint.api.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 95: setpoint.api.v1.RotateAuthorityRequest
-	(*FinishAuthorityRequest)(nil),  // 96: setpoint.api.v1.FinishAuthorityRequest
-	(*GetAuthorityResponse)(nil),    // 97: setpoint.api.v1.GetAuthorityResponse
-	(*Authority)(nil),               // 98: setpoint.api.v1.Authority
-	nil,                             // 99: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                             // 100: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                             // 101: setpoint.api.v1.TaskExecBegin.EnvEntry
-	nil,                             // 102: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),   // 103: google.protobuf.Timestamp
-	(*Plugin)(nil),                  // 104: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),              // 105: setpoint.v1.JobSpec
-	(*Job)(nil),                     // 106: setpoint.api.v1.Job
-	(*durationpb.Duration)(nil),     // 107: google.protobuf.Duration
-	(*Task)(nil),                    // 108: setpoint.api.v1.Task
-	(*WhyNode)(nil),                 // 109: setpoint.api.v1.WhyNode
-	(*Node)(nil),                    // 110: setpoint.api.v1.Node
-	(*AuditEntry)(nil),              // 111: setpoint.api.v1.AuditEntry
-	(*SecretInfo)(nil),              // 112: setpoint.api.v1.SecretInfo
-	(*Stall)(nil),                   // 113: setpoint.api.v1.Stall
-	(*Event)(nil),                   // 114: setpoint.api.v1.Event
-	(*Token)(nil),                   // 115: setpoint.api.v1.Token
-	(*PlanResponse)(nil),            // 116: setpoint.api.v1.PlanResponse
-	(*TaskHistoryResponse)(nil),     // 117: setpoint.api.v1.TaskHistoryResponse
+	(*ErrorDetail)(nil),               // 0: setpoint.api.v1.ErrorDetail
+	(*Problem)(nil),                   // 1: setpoint.api.v1.Problem
+	(*GetStatusRequest)(nil),          // 2: setpoint.api.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),         // 3: setpoint.api.v1.GetStatusResponse
+	(*RunJobRequest)(nil),             // 4: setpoint.api.v1.RunJobRequest
+	(*JobResponse)(nil),               // 5: setpoint.api.v1.JobResponse
+	(*GetJobRequest)(nil),             // 6: setpoint.api.v1.GetJobRequest
+	(*GetJobResponse)(nil),            // 7: setpoint.api.v1.GetJobResponse
+	(*ListJobsRequest)(nil),           // 8: setpoint.api.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),          // 9: setpoint.api.v1.ListJobsResponse
+	(*StopJobRequest)(nil),            // 10: setpoint.api.v1.StopJobRequest
+	(*StartJobRequest)(nil),           // 11: setpoint.api.v1.StartJobRequest
+	(*RestartJobRequest)(nil),         // 12: setpoint.api.v1.RestartJobRequest
+	(*ScaleJobRequest)(nil),           // 13: setpoint.api.v1.ScaleJobRequest
+	(*RollbackJobRequest)(nil),        // 14: setpoint.api.v1.RollbackJobRequest
+	(*RebalanceJobRequest)(nil),       // 15: setpoint.api.v1.RebalanceJobRequest
+	(*RemoveJobRequest)(nil),          // 16: setpoint.api.v1.RemoveJobRequest
+	(*RemoveJobResponse)(nil),         // 17: setpoint.api.v1.RemoveJobResponse
+	(*ControlUpdateRequest)(nil),      // 18: setpoint.api.v1.ControlUpdateRequest
+	(*PlanRequest)(nil),               // 19: setpoint.api.v1.PlanRequest
+	(*PlanCommand)(nil),               // 20: setpoint.api.v1.PlanCommand
+	(*ListTasksRequest)(nil),          // 21: setpoint.api.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),         // 22: setpoint.api.v1.ListTasksResponse
+	(*GetTaskRequest)(nil),            // 23: setpoint.api.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),           // 24: setpoint.api.v1.GetTaskResponse
+	(*WhyTaskRequest)(nil),            // 25: setpoint.api.v1.WhyTaskRequest
+	(*WhyTaskResponse)(nil),           // 26: setpoint.api.v1.WhyTaskResponse
+	(*TaskHistoryRequest)(nil),        // 27: setpoint.api.v1.TaskHistoryRequest
+	(*TaskLogsRequest)(nil),           // 28: setpoint.api.v1.TaskLogsRequest
+	(*TaskLogsResponse)(nil),          // 29: setpoint.api.v1.TaskLogsResponse
+	(*TaskExecRequest)(nil),           // 30: setpoint.api.v1.TaskExecRequest
+	(*TaskExecBegin)(nil),             // 31: setpoint.api.v1.TaskExecBegin
+	(*WindowSize)(nil),                // 32: setpoint.api.v1.WindowSize
+	(*TaskExecResponse)(nil),          // 33: setpoint.api.v1.TaskExecResponse
+	(*TaskExecStarted)(nil),           // 34: setpoint.api.v1.TaskExecStarted
+	(*TaskExecEnd)(nil),               // 35: setpoint.api.v1.TaskExecEnd
+	(*StopTaskRequest)(nil),           // 36: setpoint.api.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),          // 37: setpoint.api.v1.StopTaskResponse
+	(*ListNodesRequest)(nil),          // 38: setpoint.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 39: setpoint.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),            // 40: setpoint.api.v1.GetNodeRequest
+	(*NodeResponse)(nil),              // 41: setpoint.api.v1.NodeResponse
+	(*SetAvailabilityRequest)(nil),    // 42: setpoint.api.v1.SetAvailabilityRequest
+	(*SetAvailabilityResponse)(nil),   // 43: setpoint.api.v1.SetAvailabilityResponse
+	(*LabelNodeRequest)(nil),          // 44: setpoint.api.v1.LabelNodeRequest
+	(*DecommissionNodeRequest)(nil),   // 45: setpoint.api.v1.DecommissionNodeRequest
+	(*RemoveNodeRequest)(nil),         // 46: setpoint.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),        // 47: setpoint.api.v1.RemoveNodeResponse
+	(*ConfirmDownRequest)(nil),        // 48: setpoint.api.v1.ConfirmDownRequest
+	(*ConfirmDownResponse)(nil),       // 49: setpoint.api.v1.ConfirmDownResponse
+	(*ListPluginsRequest)(nil),        // 50: setpoint.api.v1.ListPluginsRequest
+	(*ListPluginsResponse)(nil),       // 51: setpoint.api.v1.ListPluginsResponse
+	(*GetPluginRequest)(nil),          // 52: setpoint.api.v1.GetPluginRequest
+	(*GetPluginResponse)(nil),         // 53: setpoint.api.v1.GetPluginResponse
+	(*PluginLatency)(nil),             // 54: setpoint.api.v1.PluginLatency
+	(*PluginLogsRequest)(nil),         // 55: setpoint.api.v1.PluginLogsRequest
+	(*PluginLogsResponse)(nil),        // 56: setpoint.api.v1.PluginLogsResponse
+	(*PluginLine)(nil),                // 57: setpoint.api.v1.PluginLine
+	(*ReloadPluginRequest)(nil),       // 58: setpoint.api.v1.ReloadPluginRequest
+	(*ReloadPluginResponse)(nil),      // 59: setpoint.api.v1.ReloadPluginResponse
+	(*PluginProcess)(nil),             // 60: setpoint.api.v1.PluginProcess
+	(*ShadowPluginRequest)(nil),       // 61: setpoint.api.v1.ShadowPluginRequest
+	(*ShadowPluginResponse)(nil),      // 62: setpoint.api.v1.ShadowPluginResponse
+	(*PluginComparison)(nil),          // 63: setpoint.api.v1.PluginComparison
+	(*PluginDifference)(nil),          // 64: setpoint.api.v1.PluginDifference
+	(*ConfirmPluginRequest)(nil),      // 65: setpoint.api.v1.ConfirmPluginRequest
+	(*ConfirmPluginResponse)(nil),     // 66: setpoint.api.v1.ConfirmPluginResponse
+	(*ListCertificatesRequest)(nil),   // 67: setpoint.api.v1.ListCertificatesRequest
+	(*ListCertificatesResponse)(nil),  // 68: setpoint.api.v1.ListCertificatesResponse
+	(*RevokeCertificateRequest)(nil),  // 69: setpoint.api.v1.RevokeCertificateRequest
+	(*RevokeCertificateResponse)(nil), // 70: setpoint.api.v1.RevokeCertificateResponse
+	(*ReadAuditRequest)(nil),          // 71: setpoint.api.v1.ReadAuditRequest
+	(*ReadAuditResponse)(nil),         // 72: setpoint.api.v1.ReadAuditResponse
+	(*ListSecretsRequest)(nil),        // 73: setpoint.api.v1.ListSecretsRequest
+	(*ListSecretsResponse)(nil),       // 74: setpoint.api.v1.ListSecretsResponse
+	(*GetSecretRequest)(nil),          // 75: setpoint.api.v1.GetSecretRequest
+	(*SecretResponse)(nil),            // 76: setpoint.api.v1.SecretResponse
+	(*PutSecretRequest)(nil),          // 77: setpoint.api.v1.PutSecretRequest
+	(*RemoveSecretRequest)(nil),       // 78: setpoint.api.v1.RemoveSecretRequest
+	(*RemoveSecretResponse)(nil),      // 79: setpoint.api.v1.RemoveSecretResponse
+	(*RekeySecretsRequest)(nil),       // 80: setpoint.api.v1.RekeySecretsRequest
+	(*RekeySecretsResponse)(nil),      // 81: setpoint.api.v1.RekeySecretsResponse
+	(*ListStallsRequest)(nil),         // 82: setpoint.api.v1.ListStallsRequest
+	(*ListStallsResponse)(nil),        // 83: setpoint.api.v1.ListStallsResponse
+	(*WatchEventsRequest)(nil),        // 84: setpoint.api.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 85: setpoint.api.v1.WatchEventsResponse
+	(*LoginRequest)(nil),              // 86: setpoint.api.v1.LoginRequest
+	(*LoginResponse)(nil),             // 87: setpoint.api.v1.LoginResponse
+	(*RenewLoginRequest)(nil),         // 88: setpoint.api.v1.RenewLoginRequest
+	(*RenewLoginResponse)(nil),        // 89: setpoint.api.v1.RenewLoginResponse
+	(*OpenDashboardRequest)(nil),      // 90: setpoint.api.v1.OpenDashboardRequest
+	(*OpenDashboardResponse)(nil),     // 91: setpoint.api.v1.OpenDashboardResponse
+	(*CreateTokenRequest)(nil),        // 92: setpoint.api.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),       // 93: setpoint.api.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),         // 94: setpoint.api.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),        // 95: setpoint.api.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),        // 96: setpoint.api.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),       // 97: setpoint.api.v1.RevokeTokenResponse
+	(*GetAuthorityRequest)(nil),       // 98: setpoint.api.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),    // 99: setpoint.api.v1.RotateAuthorityRequest
+	(*FinishAuthorityRequest)(nil),    // 100: setpoint.api.v1.FinishAuthorityRequest
+	(*GetAuthorityResponse)(nil),      // 101: setpoint.api.v1.GetAuthorityResponse
+	(*Authority)(nil),                 // 102: setpoint.api.v1.Authority
+	nil,                               // 103: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                               // 104: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                               // 105: setpoint.api.v1.TaskExecBegin.EnvEntry
+	nil,                               // 106: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),     // 107: google.protobuf.Timestamp
+	(*Plugin)(nil),                    // 108: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),                // 109: setpoint.v1.JobSpec
+	(*Job)(nil),                       // 110: setpoint.api.v1.Job
+	(*durationpb.Duration)(nil),       // 111: google.protobuf.Duration
+	(*Task)(nil),                      // 112: setpoint.api.v1.Task
+	(*WhyNode)(nil),                   // 113: setpoint.api.v1.WhyNode
+	(*Node)(nil),                      // 114: setpoint.api.v1.Node
+	(*Certificate)(nil),               // 115: setpoint.api.v1.Certificate
+	(*AuditEntry)(nil),                // 116: setpoint.api.v1.AuditEntry
+	(*SecretInfo)(nil),                // 117: setpoint.api.v1.SecretInfo
+	(*Stall)(nil),                     // 118: setpoint.api.v1.Stall
+	(*Event)(nil),                     // 119: setpoint.api.v1.Event
+	(*Token)(nil),                     // 120: setpoint.api.v1.Token
+	(*PlanResponse)(nil),              // 121: setpoint.api.v1.PlanResponse
+	(*TaskHistoryResponse)(nil),       // 122: setpoint.api.v1.TaskHistoryResponse
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	1,   // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	103, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	99,  // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	100, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	104, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	105, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	106, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	106, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	106, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	107, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	107, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	103, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	104, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	108, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	109, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	110, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	110, // 7: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	110, // 8: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	111, // 9: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
 	20,  // 10: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
-	107, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
+	111, // 11: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
 	4,   // 12: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
 	10,  // 13: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
 	11,  // 14: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
@@ -6431,161 +6632,167 @@ var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	44,  // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
 	45,  // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
 	15,  // 22: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
-	108, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	108, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	108, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	109, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	103, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	112, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	112, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	112, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	113, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	107, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
 	31,  // 28: setpoint.api.v1.TaskExecRequest.begin:type_name -> setpoint.api.v1.TaskExecBegin
 	32,  // 29: setpoint.api.v1.TaskExecRequest.resize:type_name -> setpoint.api.v1.WindowSize
-	101, // 30: setpoint.api.v1.TaskExecBegin.env:type_name -> setpoint.api.v1.TaskExecBegin.EnvEntry
+	105, // 30: setpoint.api.v1.TaskExecBegin.env:type_name -> setpoint.api.v1.TaskExecBegin.EnvEntry
 	32,  // 31: setpoint.api.v1.TaskExecBegin.tty:type_name -> setpoint.api.v1.WindowSize
 	34,  // 32: setpoint.api.v1.TaskExecResponse.started:type_name -> setpoint.api.v1.TaskExecStarted
 	35,  // 33: setpoint.api.v1.TaskExecResponse.end:type_name -> setpoint.api.v1.TaskExecEnd
-	107, // 34: setpoint.api.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
-	108, // 35: setpoint.api.v1.StopTaskResponse.task:type_name -> setpoint.api.v1.Task
-	110, // 36: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	110, // 37: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	107, // 38: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	111, // 34: setpoint.api.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
+	112, // 35: setpoint.api.v1.StopTaskResponse.task:type_name -> setpoint.api.v1.Task
+	114, // 36: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	114, // 37: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	111, // 38: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
 	41,  // 39: setpoint.api.v1.SetAvailabilityResponse.nodes:type_name -> setpoint.api.v1.NodeResponse
-	102, // 40: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	104, // 41: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	104, // 42: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	107, // 43: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	106, // 40: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	108, // 41: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	108, // 42: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	111, // 43: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
 	54,  // 44: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	103, // 45: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	103, // 46: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	107, // 47: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	107, // 48: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	107, // 49: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	107, // 50: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	107, // 45: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	107, // 46: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	111, // 47: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	111, // 48: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	111, // 49: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	111, // 50: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
 	57,  // 51: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	103, // 52: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	107, // 52: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
 	60,  // 53: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
 	60,  // 54: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
 	63,  // 55: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
 	63,  // 56: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
 	64,  // 57: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	103, // 58: setpoint.api.v1.ReadAuditRequest.since:type_name -> google.protobuf.Timestamp
-	103, // 59: setpoint.api.v1.ReadAuditRequest.until:type_name -> google.protobuf.Timestamp
-	111, // 60: setpoint.api.v1.ReadAuditResponse.entries:type_name -> setpoint.api.v1.AuditEntry
-	112, // 61: setpoint.api.v1.ListSecretsResponse.secrets:type_name -> setpoint.api.v1.SecretInfo
-	112, // 62: setpoint.api.v1.SecretResponse.secret:type_name -> setpoint.api.v1.SecretInfo
-	113, // 63: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	114, // 64: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	103, // 65: setpoint.api.v1.OpenDashboardResponse.expires:type_name -> google.protobuf.Timestamp
-	107, // 66: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	115, // 67: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	115, // 68: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
-	98,  // 69: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
-	98,  // 70: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
-	103, // 71: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
-	103, // 72: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
-	2,   // 73: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
-	4,   // 74: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
-	6,   // 75: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
-	8,   // 76: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
-	10,  // 77: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
-	11,  // 78: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
-	12,  // 79: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
-	13,  // 80: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
-	14,  // 81: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
-	15,  // 82: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
-	16,  // 83: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
-	18,  // 84: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
-	19,  // 85: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
-	21,  // 86: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
-	23,  // 87: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
-	25,  // 88: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	27,  // 89: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
-	28,  // 90: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	30,  // 91: setpoint.api.v1.ApiService.TaskExec:input_type -> setpoint.api.v1.TaskExecRequest
-	36,  // 92: setpoint.api.v1.ApiService.StopTask:input_type -> setpoint.api.v1.StopTaskRequest
-	38,  // 93: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	40,  // 94: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	42,  // 95: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	44,  // 96: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	45,  // 97: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	46,  // 98: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	48,  // 99: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	50,  // 100: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	52,  // 101: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
-	55,  // 102: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
-	58,  // 103: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
-	61,  // 104: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
-	65,  // 105: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	67,  // 106: setpoint.api.v1.ApiService.ReadAudit:input_type -> setpoint.api.v1.ReadAuditRequest
-	69,  // 107: setpoint.api.v1.ApiService.ListSecrets:input_type -> setpoint.api.v1.ListSecretsRequest
-	71,  // 108: setpoint.api.v1.ApiService.GetSecret:input_type -> setpoint.api.v1.GetSecretRequest
-	73,  // 109: setpoint.api.v1.ApiService.PutSecret:input_type -> setpoint.api.v1.PutSecretRequest
-	74,  // 110: setpoint.api.v1.ApiService.RemoveSecret:input_type -> setpoint.api.v1.RemoveSecretRequest
-	76,  // 111: setpoint.api.v1.ApiService.RekeySecrets:input_type -> setpoint.api.v1.RekeySecretsRequest
-	78,  // 112: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	80,  // 113: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	82,  // 114: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
-	84,  // 115: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
-	86,  // 116: setpoint.api.v1.ApiService.OpenDashboard:input_type -> setpoint.api.v1.OpenDashboardRequest
-	88,  // 117: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	90,  // 118: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	92,  // 119: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	94,  // 120: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
-	95,  // 121: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
-	96,  // 122: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
-	3,   // 123: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,   // 124: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,   // 125: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,   // 126: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,   // 127: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 128: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 129: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 130: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 131: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 132: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
-	17,  // 133: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,   // 134: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	116, // 135: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
-	22,  // 136: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	24,  // 137: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	26,  // 138: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	117, // 139: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
-	29,  // 140: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	33,  // 141: setpoint.api.v1.ApiService.TaskExec:output_type -> setpoint.api.v1.TaskExecResponse
-	37,  // 142: setpoint.api.v1.ApiService.StopTask:output_type -> setpoint.api.v1.StopTaskResponse
-	39,  // 143: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	41,  // 144: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	43,  // 145: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
-	41,  // 146: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	41,  // 147: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	47,  // 148: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	49,  // 149: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	51,  // 150: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	53,  // 151: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	56,  // 152: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	59,  // 153: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	62,  // 154: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	66,  // 155: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	68,  // 156: setpoint.api.v1.ApiService.ReadAudit:output_type -> setpoint.api.v1.ReadAuditResponse
-	70,  // 157: setpoint.api.v1.ApiService.ListSecrets:output_type -> setpoint.api.v1.ListSecretsResponse
-	72,  // 158: setpoint.api.v1.ApiService.GetSecret:output_type -> setpoint.api.v1.SecretResponse
-	72,  // 159: setpoint.api.v1.ApiService.PutSecret:output_type -> setpoint.api.v1.SecretResponse
-	75,  // 160: setpoint.api.v1.ApiService.RemoveSecret:output_type -> setpoint.api.v1.RemoveSecretResponse
-	77,  // 161: setpoint.api.v1.ApiService.RekeySecrets:output_type -> setpoint.api.v1.RekeySecretsResponse
-	79,  // 162: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	81,  // 163: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	83,  // 164: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
-	85,  // 165: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
-	87,  // 166: setpoint.api.v1.ApiService.OpenDashboard:output_type -> setpoint.api.v1.OpenDashboardResponse
-	89,  // 167: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	91,  // 168: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	93,  // 169: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	97,  // 170: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	97,  // 171: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	97,  // 172: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	123, // [123:173] is the sub-list for method output_type
-	73,  // [73:123] is the sub-list for method input_type
-	73,  // [73:73] is the sub-list for extension type_name
-	73,  // [73:73] is the sub-list for extension extendee
-	0,   // [0:73] is the sub-list for field type_name
+	115, // 58: setpoint.api.v1.ListCertificatesResponse.certificates:type_name -> setpoint.api.v1.Certificate
+	115, // 59: setpoint.api.v1.RevokeCertificateResponse.certificates:type_name -> setpoint.api.v1.Certificate
+	107, // 60: setpoint.api.v1.ReadAuditRequest.since:type_name -> google.protobuf.Timestamp
+	107, // 61: setpoint.api.v1.ReadAuditRequest.until:type_name -> google.protobuf.Timestamp
+	116, // 62: setpoint.api.v1.ReadAuditResponse.entries:type_name -> setpoint.api.v1.AuditEntry
+	117, // 63: setpoint.api.v1.ListSecretsResponse.secrets:type_name -> setpoint.api.v1.SecretInfo
+	117, // 64: setpoint.api.v1.SecretResponse.secret:type_name -> setpoint.api.v1.SecretInfo
+	118, // 65: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	119, // 66: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	107, // 67: setpoint.api.v1.OpenDashboardResponse.expires:type_name -> google.protobuf.Timestamp
+	111, // 68: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	120, // 69: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	120, // 70: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	102, // 71: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
+	102, // 72: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
+	107, // 73: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
+	107, // 74: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
+	2,   // 75: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
+	4,   // 76: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
+	6,   // 77: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
+	8,   // 78: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
+	10,  // 79: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
+	11,  // 80: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
+	12,  // 81: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
+	13,  // 82: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
+	14,  // 83: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
+	15,  // 84: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
+	16,  // 85: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
+	18,  // 86: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
+	19,  // 87: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
+	21,  // 88: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
+	23,  // 89: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
+	25,  // 90: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
+	27,  // 91: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
+	28,  // 92: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	30,  // 93: setpoint.api.v1.ApiService.TaskExec:input_type -> setpoint.api.v1.TaskExecRequest
+	36,  // 94: setpoint.api.v1.ApiService.StopTask:input_type -> setpoint.api.v1.StopTaskRequest
+	38,  // 95: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	40,  // 96: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	42,  // 97: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	44,  // 98: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	45,  // 99: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	46,  // 100: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	48,  // 101: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	50,  // 102: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	52,  // 103: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	55,  // 104: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	58,  // 105: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	61,  // 106: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	65,  // 107: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	67,  // 108: setpoint.api.v1.ApiService.ListCertificates:input_type -> setpoint.api.v1.ListCertificatesRequest
+	69,  // 109: setpoint.api.v1.ApiService.RevokeCertificate:input_type -> setpoint.api.v1.RevokeCertificateRequest
+	71,  // 110: setpoint.api.v1.ApiService.ReadAudit:input_type -> setpoint.api.v1.ReadAuditRequest
+	73,  // 111: setpoint.api.v1.ApiService.ListSecrets:input_type -> setpoint.api.v1.ListSecretsRequest
+	75,  // 112: setpoint.api.v1.ApiService.GetSecret:input_type -> setpoint.api.v1.GetSecretRequest
+	77,  // 113: setpoint.api.v1.ApiService.PutSecret:input_type -> setpoint.api.v1.PutSecretRequest
+	78,  // 114: setpoint.api.v1.ApiService.RemoveSecret:input_type -> setpoint.api.v1.RemoveSecretRequest
+	80,  // 115: setpoint.api.v1.ApiService.RekeySecrets:input_type -> setpoint.api.v1.RekeySecretsRequest
+	82,  // 116: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	84,  // 117: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	86,  // 118: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
+	88,  // 119: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
+	90,  // 120: setpoint.api.v1.ApiService.OpenDashboard:input_type -> setpoint.api.v1.OpenDashboardRequest
+	92,  // 121: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	94,  // 122: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	96,  // 123: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	98,  // 124: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
+	99,  // 125: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
+	100, // 126: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
+	3,   // 127: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,   // 128: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,   // 129: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,   // 130: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,   // 131: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 132: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 133: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 134: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 135: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 136: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
+	17,  // 137: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,   // 138: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	121, // 139: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	22,  // 140: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	24,  // 141: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	26,  // 142: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	122, // 143: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
+	29,  // 144: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	33,  // 145: setpoint.api.v1.ApiService.TaskExec:output_type -> setpoint.api.v1.TaskExecResponse
+	37,  // 146: setpoint.api.v1.ApiService.StopTask:output_type -> setpoint.api.v1.StopTaskResponse
+	39,  // 147: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	41,  // 148: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	43,  // 149: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
+	41,  // 150: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	41,  // 151: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	47,  // 152: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	49,  // 153: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	51,  // 154: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	53,  // 155: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	56,  // 156: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	59,  // 157: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	62,  // 158: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	66,  // 159: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	68,  // 160: setpoint.api.v1.ApiService.ListCertificates:output_type -> setpoint.api.v1.ListCertificatesResponse
+	70,  // 161: setpoint.api.v1.ApiService.RevokeCertificate:output_type -> setpoint.api.v1.RevokeCertificateResponse
+	72,  // 162: setpoint.api.v1.ApiService.ReadAudit:output_type -> setpoint.api.v1.ReadAuditResponse
+	74,  // 163: setpoint.api.v1.ApiService.ListSecrets:output_type -> setpoint.api.v1.ListSecretsResponse
+	76,  // 164: setpoint.api.v1.ApiService.GetSecret:output_type -> setpoint.api.v1.SecretResponse
+	76,  // 165: setpoint.api.v1.ApiService.PutSecret:output_type -> setpoint.api.v1.SecretResponse
+	79,  // 166: setpoint.api.v1.ApiService.RemoveSecret:output_type -> setpoint.api.v1.RemoveSecretResponse
+	81,  // 167: setpoint.api.v1.ApiService.RekeySecrets:output_type -> setpoint.api.v1.RekeySecretsResponse
+	83,  // 168: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	85,  // 169: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	87,  // 170: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
+	89,  // 171: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
+	91,  // 172: setpoint.api.v1.ApiService.OpenDashboard:output_type -> setpoint.api.v1.OpenDashboardResponse
+	93,  // 173: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	95,  // 174: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	97,  // 175: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	101, // 176: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	101, // 177: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	101, // 178: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	127, // [127:179] is the sub-list for method output_type
+	75,  // [75:127] is the sub-list for method input_type
+	75,  // [75:75] is the sub-list for extension type_name
+	75,  // [75:75] is the sub-list for extension extendee
+	0,   // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_api_proto_init() }
@@ -6621,14 +6828,14 @@ func file_setpoint_api_v1_api_proto_init() {
 		(*TaskExecResponse_Stderr)(nil),
 		(*TaskExecResponse_End)(nil),
 	}
-	file_setpoint_api_v1_api_proto_msgTypes[80].OneofWrappers = []any{}
+	file_setpoint_api_v1_api_proto_msgTypes[84].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   103,
+			NumMessages:   107,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -2381,6 +2381,114 @@ func (x *Event) GetBy() string {
 	return ""
 }
 
+type Certificate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Serial        string                 `protobuf:"bytes,1,opt,name=serial,proto3" json:"serial,omitempty"` // hexadecimal
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Node          string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`     // id, of a node's
+	Issued        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=issued,proto3" json:"issued,omitempty"` // absent: not known
+	Expires       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	Revoked       *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=revoked,proto3" json:"revoked,omitempty"` // absent: it serves
+	RevokedBy     string                 `protobuf:"bytes,8,opt,name=revoked_by,json=revokedBy,proto3" json:"revoked_by,omitempty"`
+	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Certificate) Reset() {
+	*x = Certificate{}
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Certificate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Certificate) ProtoMessage() {}
+
+func (x *Certificate) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
+func (*Certificate) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Certificate) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *Certificate) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Certificate) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Certificate) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Certificate) GetIssued() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Issued
+	}
+	return nil
+}
+
+func (x *Certificate) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *Certificate) GetRevoked() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Revoked
+	}
+	return nil
+}
+
+func (x *Certificate) GetRevokedBy() string {
+	if x != nil {
+		return x.RevokedBy
+	}
+	return ""
+}
+
+func (x *Certificate) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // A call that changed something, or was refused.
 type AuditEntry struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -2400,7 +2508,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2520,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[24]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2533,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{24}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AuditEntry) GetTime() *timestamppb.Timestamp {
@@ -2509,7 +2617,7 @@ type SecretInfo struct {
 
 func (x *SecretInfo) Reset() {
 	*x = SecretInfo{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[25]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2521,7 +2629,7 @@ func (x *SecretInfo) String() string {
 func (*SecretInfo) ProtoMessage() {}
 
 func (x *SecretInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[25]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2534,7 +2642,7 @@ func (x *SecretInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretInfo.ProtoReflect.Descriptor instead.
 func (*SecretInfo) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{25}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SecretInfo) GetName() string {
@@ -2572,7 +2680,7 @@ type SecretVersion struct {
 
 func (x *SecretVersion) Reset() {
 	*x = SecretVersion{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[26]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2692,7 @@ func (x *SecretVersion) String() string {
 func (*SecretVersion) ProtoMessage() {}
 
 func (x *SecretVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[26]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2705,7 @@ func (x *SecretVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretVersion.ProtoReflect.Descriptor instead.
 func (*SecretVersion) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{26}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SecretVersion) GetVersion() uint64 {
@@ -2654,7 +2762,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[27]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2774,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_api_v1_views_proto_msgTypes[27]
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2787,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{27}
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Token) GetId() string {
@@ -2944,7 +3052,18 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x04node\x18\t \x01(\tR\x04node\x12\x17\n" +
 	"\anode_id\x18\n" +
 	" \x01(\tR\x06nodeId\x12\x0e\n" +
-	"\x02by\x18\v \x01(\tR\x02by\"\xeb\x02\n" +
+	"\x02by\x18\v \x01(\tR\x02by\"\xb8\x02\n" +
+	"\vCertificate\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x122\n" +
+	"\x06issued\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06issued\x124\n" +
+	"\aexpires\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x124\n" +
+	"\arevoked\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\arevoked\x12\x1d\n" +
+	"\n" +
+	"revoked_by\x18\b \x01(\tR\trevokedBy\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\"\xeb\x02\n" +
 	"\n" +
 	"AuditEntry\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
@@ -2994,7 +3113,7 @@ func file_setpoint_api_v1_views_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_views_proto_rawDescData
 }
 
-var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*Task)(nil),                  // 0: setpoint.api.v1.Task
 	(*Desired)(nil),               // 1: setpoint.api.v1.Desired
@@ -3020,88 +3139,92 @@ var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*WhyNode)(nil),               // 21: setpoint.api.v1.WhyNode
 	(*WhyReason)(nil),             // 22: setpoint.api.v1.WhyReason
 	(*Event)(nil),                 // 23: setpoint.api.v1.Event
-	(*AuditEntry)(nil),            // 24: setpoint.api.v1.AuditEntry
-	(*SecretInfo)(nil),            // 25: setpoint.api.v1.SecretInfo
-	(*SecretVersion)(nil),         // 26: setpoint.api.v1.SecretVersion
-	(*Token)(nil),                 // 27: setpoint.api.v1.Token
-	nil,                           // 28: setpoint.api.v1.Node.LabelsEntry
-	nil,                           // 29: setpoint.api.v1.AuditEntry.OnEntry
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 31: setpoint.v1.TaskSpec
-	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
-	(*v1.Resources)(nil),          // 33: setpoint.v1.Resources
-	(*v1.NodeDescription)(nil),    // 34: setpoint.v1.NodeDescription
-	(*v1.JobSpec)(nil),            // 35: setpoint.v1.JobSpec
+	(*Certificate)(nil),           // 24: setpoint.api.v1.Certificate
+	(*AuditEntry)(nil),            // 25: setpoint.api.v1.AuditEntry
+	(*SecretInfo)(nil),            // 26: setpoint.api.v1.SecretInfo
+	(*SecretVersion)(nil),         // 27: setpoint.api.v1.SecretVersion
+	(*Token)(nil),                 // 28: setpoint.api.v1.Token
+	nil,                           // 29: setpoint.api.v1.Node.LabelsEntry
+	nil,                           // 30: setpoint.api.v1.AuditEntry.OnEntry
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*v1.TaskSpec)(nil),           // 32: setpoint.v1.TaskSpec
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*v1.Resources)(nil),          // 34: setpoint.v1.Resources
+	(*v1.NodeDescription)(nil),    // 35: setpoint.v1.NodeDescription
+	(*v1.JobSpec)(nil),            // 36: setpoint.v1.JobSpec
 }
 var file_setpoint_api_v1_views_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.Task.desired:type_name -> setpoint.api.v1.Desired
 	2,  // 1: setpoint.api.v1.Task.observed:type_name -> setpoint.api.v1.Observed
 	3,  // 2: setpoint.api.v1.Task.condition:type_name -> setpoint.api.v1.Condition
 	6,  // 3: setpoint.api.v1.Task.stalls:type_name -> setpoint.api.v1.Stall
-	30, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
-	30, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
+	31, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
+	31, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
 	5,  // 6: setpoint.api.v1.Task.ports:type_name -> setpoint.api.v1.Port
-	31, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
+	32, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
 	4,  // 8: setpoint.api.v1.Task.addresses:type_name -> setpoint.api.v1.Address
-	30, // 9: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
-	32, // 10: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
-	30, // 11: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
-	30, // 12: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	31, // 9: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
+	33, // 10: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
+	31, // 11: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
+	31, // 12: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
 	7,  // 13: setpoint.api.v1.Stall.subject:type_name -> setpoint.api.v1.Subject
-	30, // 14: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
-	30, // 15: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
+	31, // 14: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
+	31, // 15: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
 	8,  // 16: setpoint.api.v1.Stall.facts:type_name -> setpoint.api.v1.Facts
 	9,  // 17: setpoint.api.v1.Facts.excluded:type_name -> setpoint.api.v1.Exclusion
-	30, // 18: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
-	28, // 19: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
-	33, // 20: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
-	33, // 21: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
-	33, // 22: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
+	31, // 18: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
+	29, // 19: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
+	34, // 20: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
+	34, // 21: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
+	34, // 22: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
 	5,  // 23: setpoint.api.v1.Node.ports:type_name -> setpoint.api.v1.Port
-	34, // 24: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
+	35, // 24: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	13, // 25: setpoint.api.v1.Node.drain:type_name -> setpoint.api.v1.Drain
-	30, // 26: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
+	31, // 26: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
 	6,  // 27: setpoint.api.v1.Node.stalls:type_name -> setpoint.api.v1.Stall
 	11, // 28: setpoint.api.v1.Node.holders:type_name -> setpoint.api.v1.Holder
 	12, // 29: setpoint.api.v1.Node.pools:type_name -> setpoint.api.v1.Pool
-	33, // 30: setpoint.api.v1.Holder.reserves:type_name -> setpoint.v1.Resources
+	34, // 30: setpoint.api.v1.Holder.reserves:type_name -> setpoint.v1.Resources
 	5,  // 31: setpoint.api.v1.Holder.ports:type_name -> setpoint.api.v1.Port
 	4,  // 32: setpoint.api.v1.Holder.addresses:type_name -> setpoint.api.v1.Address
-	30, // 33: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
-	32, // 34: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
-	30, // 35: setpoint.api.v1.Drain.until:type_name -> google.protobuf.Timestamp
-	35, // 36: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
-	30, // 37: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
-	30, // 38: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
+	31, // 33: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
+	33, // 34: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
+	31, // 35: setpoint.api.v1.Drain.until:type_name -> google.protobuf.Timestamp
+	36, // 36: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
+	31, // 37: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
+	31, // 38: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
 	16, // 39: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
 	17, // 40: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
 	6,  // 41: setpoint.api.v1.Job.stalls:type_name -> setpoint.api.v1.Stall
 	18, // 42: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
 	19, // 43: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
 	15, // 44: setpoint.api.v1.Job.rebalance:type_name -> setpoint.api.v1.Rebalance
-	30, // 45: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
-	30, // 46: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
-	30, // 47: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
-	30, // 48: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
-	30, // 49: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
-	30, // 50: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
-	35, // 51: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	30, // 52: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
+	31, // 45: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
+	31, // 46: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
+	31, // 47: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
+	31, // 48: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
+	31, // 49: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
+	31, // 50: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
+	36, // 51: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
+	31, // 52: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
 	6,  // 53: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
 	22, // 54: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
-	30, // 55: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
+	31, // 55: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
 	7,  // 56: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
-	30, // 57: setpoint.api.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	29, // 58: setpoint.api.v1.AuditEntry.on:type_name -> setpoint.api.v1.AuditEntry.OnEntry
-	26, // 59: setpoint.api.v1.SecretInfo.versions:type_name -> setpoint.api.v1.SecretVersion
-	30, // 60: setpoint.api.v1.SecretVersion.created:type_name -> google.protobuf.Timestamp
-	30, // 61: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
-	30, // 62: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	63, // [63:63] is the sub-list for method output_type
-	63, // [63:63] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	31, // 57: setpoint.api.v1.Certificate.issued:type_name -> google.protobuf.Timestamp
+	31, // 58: setpoint.api.v1.Certificate.expires:type_name -> google.protobuf.Timestamp
+	31, // 59: setpoint.api.v1.Certificate.revoked:type_name -> google.protobuf.Timestamp
+	31, // 60: setpoint.api.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	30, // 61: setpoint.api.v1.AuditEntry.on:type_name -> setpoint.api.v1.AuditEntry.OnEntry
+	27, // 62: setpoint.api.v1.SecretInfo.versions:type_name -> setpoint.api.v1.SecretVersion
+	31, // 63: setpoint.api.v1.SecretVersion.created:type_name -> google.protobuf.Timestamp
+	31, // 64: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
+	31, // 65: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	66, // [66:66] is the sub-list for method output_type
+	66, // [66:66] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_views_proto_init() }
@@ -3115,7 +3238,7 @@ func file_setpoint_api_v1_views_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_views_proto_rawDesc), len(file_setpoint_api_v1_views_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

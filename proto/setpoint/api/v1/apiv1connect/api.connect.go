@@ -106,6 +106,12 @@ const (
 	// ApiServiceConfirmPluginProcedure is the fully-qualified name of the ApiService's ConfirmPlugin
 	// RPC.
 	ApiServiceConfirmPluginProcedure = "/setpoint.api.v1.ApiService/ConfirmPlugin"
+	// ApiServiceListCertificatesProcedure is the fully-qualified name of the ApiService's
+	// ListCertificates RPC.
+	ApiServiceListCertificatesProcedure = "/setpoint.api.v1.ApiService/ListCertificates"
+	// ApiServiceRevokeCertificateProcedure is the fully-qualified name of the ApiService's
+	// RevokeCertificate RPC.
+	ApiServiceRevokeCertificateProcedure = "/setpoint.api.v1.ApiService/RevokeCertificate"
 	// ApiServiceReadAuditProcedure is the fully-qualified name of the ApiService's ReadAudit RPC.
 	ApiServiceReadAuditProcedure = "/setpoint.api.v1.ApiService/ReadAudit"
 	// ApiServiceListSecretsProcedure is the fully-qualified name of the ApiService's ListSecrets RPC.
@@ -213,6 +219,10 @@ type ApiServiceClient interface {
 	ShadowPlugin(context.Context, *connect.Request[v1.ShadowPluginRequest]) (*connect.Response[v1.ShadowPluginResponse], error)
 	// Accepts first answers of a plugin that would stop many tasks. Role: operator.
 	ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error)
+	// Certificates that were issued and have not expired, in the order in which they do. Role: admin.
+	ListCertificates(context.Context, *connect.Request[v1.ListCertificatesRequest]) (*connect.Response[v1.ListCertificatesResponse], error)
+	// Ends certificates of people and programs before their time. Role: admin.
+	RevokeCertificate(context.Context, *connect.Request[v1.RevokeCertificateRequest]) (*connect.Response[v1.RevokeCertificateResponse], error)
 	// What the audit log has, oldest first, in parts. Role: admin.
 	ReadAudit(context.Context, *connect.Request[v1.ReadAuditRequest]) (*connect.ServerStreamForClient[v1.ReadAuditResponse], error)
 	// In the order of their names. No call returns a value. Role: reader.
@@ -470,6 +480,19 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(apiServiceMethods.ByName("ConfirmPlugin")),
 			connect.WithClientOptions(opts...),
 		),
+		listCertificates: connect.NewClient[v1.ListCertificatesRequest, v1.ListCertificatesResponse](
+			httpClient,
+			baseURL+ApiServiceListCertificatesProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("ListCertificates")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		revokeCertificate: connect.NewClient[v1.RevokeCertificateRequest, v1.RevokeCertificateResponse](
+			httpClient,
+			baseURL+ApiServiceRevokeCertificateProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("RevokeCertificate")),
+			connect.WithClientOptions(opts...),
+		),
 		readAudit: connect.NewClient[v1.ReadAuditRequest, v1.ReadAuditResponse](
 			httpClient,
 			baseURL+ApiServiceReadAuditProcedure,
@@ -583,56 +606,58 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 
 // apiServiceClient implements ApiServiceClient.
 type apiServiceClient struct {
-	getStatus        *connect.Client[v1.GetStatusRequest, v1.GetStatusResponse]
-	runJob           *connect.Client[v1.RunJobRequest, v1.JobResponse]
-	getJob           *connect.Client[v1.GetJobRequest, v1.GetJobResponse]
-	listJobs         *connect.Client[v1.ListJobsRequest, v1.ListJobsResponse]
-	stopJob          *connect.Client[v1.StopJobRequest, v1.JobResponse]
-	startJob         *connect.Client[v1.StartJobRequest, v1.JobResponse]
-	restartJob       *connect.Client[v1.RestartJobRequest, v1.JobResponse]
-	scaleJob         *connect.Client[v1.ScaleJobRequest, v1.JobResponse]
-	rollbackJob      *connect.Client[v1.RollbackJobRequest, v1.JobResponse]
-	rebalanceJob     *connect.Client[v1.RebalanceJobRequest, v1.JobResponse]
-	removeJob        *connect.Client[v1.RemoveJobRequest, v1.RemoveJobResponse]
-	controlUpdate    *connect.Client[v1.ControlUpdateRequest, v1.JobResponse]
-	plan             *connect.Client[v1.PlanRequest, v1.PlanResponse]
-	listTasks        *connect.Client[v1.ListTasksRequest, v1.ListTasksResponse]
-	getTask          *connect.Client[v1.GetTaskRequest, v1.GetTaskResponse]
-	whyTask          *connect.Client[v1.WhyTaskRequest, v1.WhyTaskResponse]
-	taskHistory      *connect.Client[v1.TaskHistoryRequest, v1.TaskHistoryResponse]
-	taskLogs         *connect.Client[v1.TaskLogsRequest, v1.TaskLogsResponse]
-	taskExec         *connect.Client[v1.TaskExecRequest, v1.TaskExecResponse]
-	stopTask         *connect.Client[v1.StopTaskRequest, v1.StopTaskResponse]
-	listNodes        *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
-	getNode          *connect.Client[v1.GetNodeRequest, v1.NodeResponse]
-	setAvailability  *connect.Client[v1.SetAvailabilityRequest, v1.SetAvailabilityResponse]
-	labelNode        *connect.Client[v1.LabelNodeRequest, v1.NodeResponse]
-	decommissionNode *connect.Client[v1.DecommissionNodeRequest, v1.NodeResponse]
-	removeNode       *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
-	confirmDown      *connect.Client[v1.ConfirmDownRequest, v1.ConfirmDownResponse]
-	listPlugins      *connect.Client[v1.ListPluginsRequest, v1.ListPluginsResponse]
-	getPlugin        *connect.Client[v1.GetPluginRequest, v1.GetPluginResponse]
-	pluginLogs       *connect.Client[v1.PluginLogsRequest, v1.PluginLogsResponse]
-	reloadPlugin     *connect.Client[v1.ReloadPluginRequest, v1.ReloadPluginResponse]
-	shadowPlugin     *connect.Client[v1.ShadowPluginRequest, v1.ShadowPluginResponse]
-	confirmPlugin    *connect.Client[v1.ConfirmPluginRequest, v1.ConfirmPluginResponse]
-	readAudit        *connect.Client[v1.ReadAuditRequest, v1.ReadAuditResponse]
-	listSecrets      *connect.Client[v1.ListSecretsRequest, v1.ListSecretsResponse]
-	getSecret        *connect.Client[v1.GetSecretRequest, v1.SecretResponse]
-	putSecret        *connect.Client[v1.PutSecretRequest, v1.SecretResponse]
-	removeSecret     *connect.Client[v1.RemoveSecretRequest, v1.RemoveSecretResponse]
-	rekeySecrets     *connect.Client[v1.RekeySecretsRequest, v1.RekeySecretsResponse]
-	listStalls       *connect.Client[v1.ListStallsRequest, v1.ListStallsResponse]
-	watchEvents      *connect.Client[v1.WatchEventsRequest, v1.WatchEventsResponse]
-	login            *connect.Client[v1.LoginRequest, v1.LoginResponse]
-	renewLogin       *connect.Client[v1.RenewLoginRequest, v1.RenewLoginResponse]
-	openDashboard    *connect.Client[v1.OpenDashboardRequest, v1.OpenDashboardResponse]
-	createToken      *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
-	listTokens       *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
-	revokeToken      *connect.Client[v1.RevokeTokenRequest, v1.RevokeTokenResponse]
-	getAuthority     *connect.Client[v1.GetAuthorityRequest, v1.GetAuthorityResponse]
-	rotateAuthority  *connect.Client[v1.RotateAuthorityRequest, v1.GetAuthorityResponse]
-	finishAuthority  *connect.Client[v1.FinishAuthorityRequest, v1.GetAuthorityResponse]
+	getStatus         *connect.Client[v1.GetStatusRequest, v1.GetStatusResponse]
+	runJob            *connect.Client[v1.RunJobRequest, v1.JobResponse]
+	getJob            *connect.Client[v1.GetJobRequest, v1.GetJobResponse]
+	listJobs          *connect.Client[v1.ListJobsRequest, v1.ListJobsResponse]
+	stopJob           *connect.Client[v1.StopJobRequest, v1.JobResponse]
+	startJob          *connect.Client[v1.StartJobRequest, v1.JobResponse]
+	restartJob        *connect.Client[v1.RestartJobRequest, v1.JobResponse]
+	scaleJob          *connect.Client[v1.ScaleJobRequest, v1.JobResponse]
+	rollbackJob       *connect.Client[v1.RollbackJobRequest, v1.JobResponse]
+	rebalanceJob      *connect.Client[v1.RebalanceJobRequest, v1.JobResponse]
+	removeJob         *connect.Client[v1.RemoveJobRequest, v1.RemoveJobResponse]
+	controlUpdate     *connect.Client[v1.ControlUpdateRequest, v1.JobResponse]
+	plan              *connect.Client[v1.PlanRequest, v1.PlanResponse]
+	listTasks         *connect.Client[v1.ListTasksRequest, v1.ListTasksResponse]
+	getTask           *connect.Client[v1.GetTaskRequest, v1.GetTaskResponse]
+	whyTask           *connect.Client[v1.WhyTaskRequest, v1.WhyTaskResponse]
+	taskHistory       *connect.Client[v1.TaskHistoryRequest, v1.TaskHistoryResponse]
+	taskLogs          *connect.Client[v1.TaskLogsRequest, v1.TaskLogsResponse]
+	taskExec          *connect.Client[v1.TaskExecRequest, v1.TaskExecResponse]
+	stopTask          *connect.Client[v1.StopTaskRequest, v1.StopTaskResponse]
+	listNodes         *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
+	getNode           *connect.Client[v1.GetNodeRequest, v1.NodeResponse]
+	setAvailability   *connect.Client[v1.SetAvailabilityRequest, v1.SetAvailabilityResponse]
+	labelNode         *connect.Client[v1.LabelNodeRequest, v1.NodeResponse]
+	decommissionNode  *connect.Client[v1.DecommissionNodeRequest, v1.NodeResponse]
+	removeNode        *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
+	confirmDown       *connect.Client[v1.ConfirmDownRequest, v1.ConfirmDownResponse]
+	listPlugins       *connect.Client[v1.ListPluginsRequest, v1.ListPluginsResponse]
+	getPlugin         *connect.Client[v1.GetPluginRequest, v1.GetPluginResponse]
+	pluginLogs        *connect.Client[v1.PluginLogsRequest, v1.PluginLogsResponse]
+	reloadPlugin      *connect.Client[v1.ReloadPluginRequest, v1.ReloadPluginResponse]
+	shadowPlugin      *connect.Client[v1.ShadowPluginRequest, v1.ShadowPluginResponse]
+	confirmPlugin     *connect.Client[v1.ConfirmPluginRequest, v1.ConfirmPluginResponse]
+	listCertificates  *connect.Client[v1.ListCertificatesRequest, v1.ListCertificatesResponse]
+	revokeCertificate *connect.Client[v1.RevokeCertificateRequest, v1.RevokeCertificateResponse]
+	readAudit         *connect.Client[v1.ReadAuditRequest, v1.ReadAuditResponse]
+	listSecrets       *connect.Client[v1.ListSecretsRequest, v1.ListSecretsResponse]
+	getSecret         *connect.Client[v1.GetSecretRequest, v1.SecretResponse]
+	putSecret         *connect.Client[v1.PutSecretRequest, v1.SecretResponse]
+	removeSecret      *connect.Client[v1.RemoveSecretRequest, v1.RemoveSecretResponse]
+	rekeySecrets      *connect.Client[v1.RekeySecretsRequest, v1.RekeySecretsResponse]
+	listStalls        *connect.Client[v1.ListStallsRequest, v1.ListStallsResponse]
+	watchEvents       *connect.Client[v1.WatchEventsRequest, v1.WatchEventsResponse]
+	login             *connect.Client[v1.LoginRequest, v1.LoginResponse]
+	renewLogin        *connect.Client[v1.RenewLoginRequest, v1.RenewLoginResponse]
+	openDashboard     *connect.Client[v1.OpenDashboardRequest, v1.OpenDashboardResponse]
+	createToken       *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
+	listTokens        *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
+	revokeToken       *connect.Client[v1.RevokeTokenRequest, v1.RevokeTokenResponse]
+	getAuthority      *connect.Client[v1.GetAuthorityRequest, v1.GetAuthorityResponse]
+	rotateAuthority   *connect.Client[v1.RotateAuthorityRequest, v1.GetAuthorityResponse]
+	finishAuthority   *connect.Client[v1.FinishAuthorityRequest, v1.GetAuthorityResponse]
 }
 
 // GetStatus calls setpoint.api.v1.ApiService.GetStatus.
@@ -800,6 +825,16 @@ func (c *apiServiceClient) ConfirmPlugin(ctx context.Context, req *connect.Reque
 	return c.confirmPlugin.CallUnary(ctx, req)
 }
 
+// ListCertificates calls setpoint.api.v1.ApiService.ListCertificates.
+func (c *apiServiceClient) ListCertificates(ctx context.Context, req *connect.Request[v1.ListCertificatesRequest]) (*connect.Response[v1.ListCertificatesResponse], error) {
+	return c.listCertificates.CallUnary(ctx, req)
+}
+
+// RevokeCertificate calls setpoint.api.v1.ApiService.RevokeCertificate.
+func (c *apiServiceClient) RevokeCertificate(ctx context.Context, req *connect.Request[v1.RevokeCertificateRequest]) (*connect.Response[v1.RevokeCertificateResponse], error) {
+	return c.revokeCertificate.CallUnary(ctx, req)
+}
+
 // ReadAudit calls setpoint.api.v1.ApiService.ReadAudit.
 func (c *apiServiceClient) ReadAudit(ctx context.Context, req *connect.Request[v1.ReadAuditRequest]) (*connect.ServerStreamForClient[v1.ReadAuditResponse], error) {
 	return c.readAudit.CallServerStream(ctx, req)
@@ -953,6 +988,10 @@ type ApiServiceHandler interface {
 	ShadowPlugin(context.Context, *connect.Request[v1.ShadowPluginRequest]) (*connect.Response[v1.ShadowPluginResponse], error)
 	// Accepts first answers of a plugin that would stop many tasks. Role: operator.
 	ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error)
+	// Certificates that were issued and have not expired, in the order in which they do. Role: admin.
+	ListCertificates(context.Context, *connect.Request[v1.ListCertificatesRequest]) (*connect.Response[v1.ListCertificatesResponse], error)
+	// Ends certificates of people and programs before their time. Role: admin.
+	RevokeCertificate(context.Context, *connect.Request[v1.RevokeCertificateRequest]) (*connect.Response[v1.RevokeCertificateResponse], error)
 	// What the audit log has, oldest first, in parts. Role: admin.
 	ReadAudit(context.Context, *connect.Request[v1.ReadAuditRequest], *connect.ServerStream[v1.ReadAuditResponse]) error
 	// In the order of their names. No call returns a value. Role: reader.
@@ -1206,6 +1245,19 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(apiServiceMethods.ByName("ConfirmPlugin")),
 		connect.WithHandlerOptions(opts...),
 	)
+	apiServiceListCertificatesHandler := connect.NewUnaryHandler(
+		ApiServiceListCertificatesProcedure,
+		svc.ListCertificates,
+		connect.WithSchema(apiServiceMethods.ByName("ListCertificates")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceRevokeCertificateHandler := connect.NewUnaryHandler(
+		ApiServiceRevokeCertificateProcedure,
+		svc.RevokeCertificate,
+		connect.WithSchema(apiServiceMethods.ByName("RevokeCertificate")),
+		connect.WithHandlerOptions(opts...),
+	)
 	apiServiceReadAuditHandler := connect.NewServerStreamHandler(
 		ApiServiceReadAuditProcedure,
 		svc.ReadAudit,
@@ -1382,6 +1434,10 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceShadowPluginHandler.ServeHTTP(w, r)
 		case ApiServiceConfirmPluginProcedure:
 			apiServiceConfirmPluginHandler.ServeHTTP(w, r)
+		case ApiServiceListCertificatesProcedure:
+			apiServiceListCertificatesHandler.ServeHTTP(w, r)
+		case ApiServiceRevokeCertificateProcedure:
+			apiServiceRevokeCertificateHandler.ServeHTTP(w, r)
 		case ApiServiceReadAuditProcedure:
 			apiServiceReadAuditHandler.ServeHTTP(w, r)
 		case ApiServiceListSecretsProcedure:
@@ -1555,6 +1611,14 @@ func (UnimplementedApiServiceHandler) ShadowPlugin(context.Context, *connect.Req
 
 func (UnimplementedApiServiceHandler) ConfirmPlugin(context.Context, *connect.Request[v1.ConfirmPluginRequest]) (*connect.Response[v1.ConfirmPluginResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.ConfirmPlugin is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) ListCertificates(context.Context, *connect.Request[v1.ListCertificatesRequest]) (*connect.Response[v1.ListCertificatesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.ListCertificates is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) RevokeCertificate(context.Context, *connect.Request[v1.RevokeCertificateRequest]) (*connect.Response[v1.RevokeCertificateResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.RevokeCertificate is not implemented"))
 }
 
 func (UnimplementedApiServiceHandler) ReadAudit(context.Context, *connect.Request[v1.ReadAuditRequest], *connect.ServerStream[v1.ReadAuditResponse]) error {
