@@ -30,7 +30,7 @@ type StaleError struct {
 // Error says what happened, and what a person can do.
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("the server's state is at revision %d, and this agent has seen %d: it is an older copy, and nothing is stopped for it; "+
-		"bring the server's newest state back, or remove this agent's data directory to accept the loss", e.Got, e.Have)
+		"bring the server's newest state back, or accept the copy with `setpoint state restore` on the server", e.Got, e.Have)
 }
 
 // Apply makes orders durable and has them carried out. An error means that nothing of them is in force; a *StaleError that they are refused.

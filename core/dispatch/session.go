@@ -86,6 +86,10 @@ func (d *Dispatcher) converse(ctx context.Context, node cluster.NodeID, authorit
 	}
 	state := d.opts.Engine.View()
 	record := state.Node(node)
+	if err := d.older(state, record, hello); err != nil {
+		log.Error("agent turned away: this state is an older copy of what the agent has seen", "error", err)
+		return err
+	}
 	if reason, err := admit(state, record, hello); err != nil || reason != "" {
 		log.Warn("agent of an unwanted node turned away", "reason", reason, "error", err)
 		if err == nil {

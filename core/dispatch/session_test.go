@@ -413,6 +413,34 @@ func TestUnwantedNodesLeave(t *testing.T) {
 	}
 }
 
+// What an older copy of the state says of a node's tasks may be long past, and stays so when its revision has grown.
+func TestAnOlderCopyOfTheStateStaysOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := readyNode("n1")
+		e := newFakeEngine(node)
+		d := newDispatcher(t, e)
+		if err := d.Ahead(); err != nil {
+			t.Error(err)
+		}
+		for range 3 {
+			a := dial(t, d, "n1", &agentv1.Hello{ClusterId: clusterID, SeenRevision: 2})
+			<-a.gone
+			if connect.CodeOf(a.result) != connect.CodeFailedPrecondition || !strings.Contains(a.result.Error(), "state restore") {
+				t.Errorf("the session ended with %v", a.result)
+			}
+			if err := d.Ahead(); err == nil || !strings.Contains(err.Error(), "node host-n1 has seen revision 2") {
+				t.Errorf("what the server says of it: %v", err)
+			}
+			e.turn([]any{node}, cluster.SetNodeStatus{Node: "n1", Status: node.Status})
+		}
+		gone := with(node, func(n *cluster.Node) { n.Spec.Decommissioned = true })
+		e.turn([]any{gone}, cluster.SetNodeSpec{Node: "n1", Spec: gone.Spec})
+		if err := d.Ahead(); err != nil {
+			t.Errorf("once the node was decommissioned: %v", err)
+		}
+	})
+}
+
 func TestDecommissionedDuringASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := readyNode("n1")

@@ -191,10 +191,14 @@ func (s *Server) Revoke(ctx context.Context, token pki.Token) error {
 	return s.tokens.Revoke(ctx, token.Hash())
 }
 
-// notReady returns why the server is not ready. It has been ready once everything has started; after that only a full store makes it less.
+// notReady returns why the server is not ready. It has been ready once everything has started; after that only a full store makes it less, and
+// agents that have seen a newer state.
 func (s *Server) notReady() error {
 	if s.commits.full.Load() {
 		return store.ErrNoSpace
+	}
+	if err := s.dispatcher.Ahead(); err != nil {
+		return err
 	}
 	if s.ready.Load() {
 		return nil
