@@ -159,6 +159,9 @@ func aboutOf(req any) map[string]string {
 		return nil
 	}
 	m := message.ProtoReflect()
+	if begin := m.Descriptor().Fields().ByName("begin"); begin != nil && begin.Message() != nil && m.Has(begin) {
+		m = m.Get(begin).Message() // the first message of a conversation
+	}
 	out := make(map[string]string)
 	fields := m.Descriptor().Fields()
 	for _, name := range told {

@@ -121,7 +121,6 @@ var homes = map[string][]string{
 	"github.com/tidwall/btree":            {"core/engine"},
 	"go.etcd.io/bbolt":                    {"core/store/bolt", "agent/..."},
 	"golang.org/x/net":                    {"core/...", "agent/...", "client/...", "cmd/..."},
-	"golang.org/x/text":                   {"core/jobfile"},
 	"golang.org/x/sync":                   {"core/...", "agent/...", "client/...", "cmd/..."},
 	"golang.org/x/sys":                    {"sdk", "core/cgroup", "core/pluginhost/...", "core/store/bolt", "agent/...", "cmd/...", "test/internal/bench"},
 	"golang.org/x/term":                   {"cmd/..."},
