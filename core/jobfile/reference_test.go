@@ -24,6 +24,7 @@ task {
   resources {}
   port "a" {}
   address "a" {}
+  secret "a" {}
   stop {}
   health {}
 }
