@@ -76,8 +76,8 @@ func (a *auditor) note(ctx context.Context, spec connect.Spec, peer connect.Peer
 		if coded, ok := errors.AsType[*connect.Error](err); ok {
 			e.Message = clip(coded.Message())
 		}
-		ok := false
-		if ok, e.Skipped = a.mayRefuse(e.Who, e.Time); !ok {
+		var may bool
+		if may, e.Skipped = a.mayRefuse(e.Who, e.Time); !may {
 			return
 		}
 	}

@@ -53,7 +53,7 @@ func fullSpec() cluster.JobSpec {
 			Secrets: []cluster.Secret{
 				{Name: "db-password", Version: 3, Target: "db.txt", Mode: 0o440, Owner: "1000:1000"}, {Name: "tls.key", Target: "tls.key", Mode: 0o400},
 			},
-			Stop:      cluster.StopSpec{Signal: "INT", Grace: 90 * time.Second, AfterDisconnect: 2 * time.Minute},
+			Stop: cluster.StopSpec{Signal: "INT", Grace: 90 * time.Second, AfterDisconnect: 2 * time.Minute},
 			Health: &cluster.HealthSpec{
 				HTTP: "http://127.0.0.1:8080/healthz", Interval: 5 * time.Second, Timeout: time.Second, StartPeriod: 30 * time.Second, Retries: 5,
 			},
