@@ -86,12 +86,24 @@ func eval[T any](b *browser, script string) T {
 func (b *browser) until(what, script string) {
 	b.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
-	for !eval[bool](b, "Boolean("+script+")") {
-		if time.Now().After(deadline) {
+	for {
+		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("Boolean("+script+")"))
+		switch {
+		case err == nil && ok:
+			return
+		case time.Now().After(deadline) && err != nil:
+			b.t.Fatalf("%s: not within 30 s: %v", what, err)
+		case time.Now().After(deadline):
 			b.t.Fatalf("%s: not within 30 s; the page says\n%s", what, eval[string](b, "document.body.innerText"))
 		}
-		b.do(chromedp.Sleep(100 * time.Millisecond))
+		b.do(chromedp.Sleep(100 * time.Millisecond)) // an error may be that of a page which is just left
 	}
+}
+
+// click clicks on an element once it is there. That and the click are one step, since the page may replace the element at any time.
+func (b *browser) click(selector string) {
+	b.t.Helper()
+	b.until("there is "+selector, `(() => { const e = document.querySelector('`+selector+`'); e?.click(); return e })()`)
 }
 
 // says waits until an element's text contains something.

@@ -30,10 +30,10 @@ func TestDashboard(t *testing.T) {
 	b.quiet()
 
 	b.open(c.url + "/nodes/n2")
-	b.do(chromedp.Click(`a[href="/nodes/n2/do/drain"]`))
+	b.click(`a[href="/nodes/n2/do/drain"]`)
 	b.says("main", "What would follow")
 	b.says("main", "would stall: constraint")
-	b.do(chromedp.Click("button.do"))
+	b.click("button.do")
 	b.says(".note", "Drain: asked for.")
 	b.says("#node", "draining")
 	c.run("node", "label", "n1", "disk=ssd") // now there is where the picky ones can go
@@ -69,7 +69,7 @@ func TestDashboard(t *testing.T) {
 	b.until("the nodes are there", `location.pathname === '/nodes' && document.getElementById('live')?.dataset.is === 'live'`)
 	b.do(chromedp.KeyEvent("j"), chromedp.KeyEvent("j"), chromedp.KeyEvent("\r"))
 	b.until("the second node is there", `location.pathname === '/nodes/n2'`)
-	b.do(chromedp.Click(`form[action="/logout"] button`))
+	b.click(`form[action="/logout"] button`)
 	b.until("logged out", `location.pathname === '/login'`)
 	b.quiet()
 }

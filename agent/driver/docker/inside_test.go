@@ -108,9 +108,9 @@ func TestSecrets(t *testing.T) {
 	}{
 		"root":         {"", "", []string{"read: hunter2 ok", "SETPOINT_SECRETS_DIR=/run/secrets", "write: open /run/secrets/new: read-only file system"}},
 		"number":       {"1001", "", []string{"read: hunter2 ok"}},
-		"name":         {"web", "", []string{"read: open /run/secrets/db: permission denied"}},
+		"name":         {"web", "", []string{"read:  open /run/secrets/db: permission denied"}},
 		"name, owned":  {"web", "1001", []string{"read: hunter2 ok"}},
-		"other, owned": {"7", "1001:1002", []string{"read: open /run/secrets/db: permission denied"}},
+		"other, owned": {"7", "1001:1002", []string{"read:  open /run/secrets/db: permission denied"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, err := os.MkdirTemp("/dev/shm", "setpoint-test-")
