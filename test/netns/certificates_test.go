@@ -93,7 +93,7 @@ func TestCertificatesExpire(t *testing.T) {
 	c.Must("node", "rm", "n3")
 	c.JoinLate(bench.N("n4"), -100*day)
 	c.Until(20*time.Second, "n4 is ready", func() (bool, any) { n := c.Ready(); return n == 3, n })
-	c.RunJobsWait(20*time.Second, bench.Job{Name: "new", Constraints: []string{"node.name == n4"}})
+	c.RunJobsWait(20*time.Second, bench.Job{Name: "new", Constraints: []string{"node.name == n4"}, Command: []string{"sleep", "1002"}})
 }
 
 // unconfined is the configuration of plugins that can read the clock which the server has.
