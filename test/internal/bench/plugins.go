@@ -3,6 +3,7 @@ package bench
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -40,7 +41,8 @@ func (c *Cluster) PluginProcesses() []PluginProcess {
 			continue
 		}
 		name := filepath.Base(strings.TrimSuffix(exe, " (deleted)"))
-		out = append(out, PluginProcess{PID: pid, Plugin: name == filepath.Base(c.bin.Plugin) || name == filepath.Base(c.bin.Setpoint), Name: name})
+		plugin := slices.Contains([]string{filepath.Base(c.bin.Plugin), filepath.Base(c.bin.Setpoint), "setpoint-plugin"}, name)
+		out = append(out, PluginProcess{PID: pid, Plugin: plugin, Name: name})
 	}
 	return out
 }
