@@ -22,9 +22,10 @@ type ledger struct {
 
 // reopen keeps up with whether a node may take something new.
 func (l *ledger) reopen(i uint32) {
-	n := l.nodes[i]
 	l.ranking.Changed(int(i))
-	l.open = l.open.With(int(i), n != nil && n.Takes())
+	if takes := l.nodes[i] != nil && l.nodes[i].Takes(); takes != l.open.Get(int(i)) {
+		l.open = l.open.With(int(i), takes)
+	}
 }
 
 func (l *ledger) describe(i uint32, n *cluster.Node) {
