@@ -2,10 +2,9 @@ package reconcile
 
 import "github.com/setpointd/setpoint/sdk/cluster"
 
-// scratch is memory for what a decision notes of its slots. A decision that looks at all slots of a large job asks for some at once; for one slot it is a little more
-// than it needs.
+// scratch is memory for what a decision notes of its slots. A decision that looks at many slots asks for that of many at once.
 type scratch struct {
-	many  bool // slots are looked at
+	many  bool // many slots are looked at
 	known []known
 	notes []task
 	lists []*task
@@ -21,46 +20,46 @@ type known struct {
 const atOnce = 128
 
 // expect says how many slots there will be.
-func (r *scratch) expect(slots int) {
-	r.many = slots > atOnce/4
-	r.known = make([]known, slots)
+func (m *scratch) expect(slots int) {
+	m.many = slots > atOnce/4
+	m.known = make([]known, slots)
 }
 
-func (r *scratch) slot(s *cluster.Slot) *slot {
-	if len(r.known) == 0 {
-		r.known = make([]known, 1)
+func (m *scratch) slot(s *cluster.Slot) *slot {
+	if len(m.known) == 0 {
+		m.known = make([]known, 1)
 	}
-	k := &r.known[0]
-	r.known = r.known[1:]
+	k := &m.known[0]
+	m.known = m.known[1:]
 	k.copy = *s
 	k.slot = slot{Slot: &k.copy, was: s, key: s.Key}
 	return &k.slot
 }
 
-func (r *scratch) task() *task {
-	if len(r.notes) == 0 {
-		r.notes = make([]task, r.some())
+func (m *scratch) task() *task {
+	if len(m.notes) == 0 {
+		m.notes = make([]task, m.some())
 	}
-	t := &r.notes[0]
-	r.notes = r.notes[1:]
+	t := &m.notes[0]
+	m.notes = m.notes[1:]
 	return t
 }
 
 // tasks returns an empty list with room for n.
-func (r *scratch) tasks(n int) []*task {
+func (m *scratch) tasks(n int) []*task {
 	if n > atOnce/4 {
 		return make([]*task, 0, n)
 	}
-	if len(r.lists) < n {
-		r.lists = make([]*task, max(n, r.some()))
+	if len(m.lists) < n {
+		m.lists = make([]*task, max(n, m.some()))
 	}
-	out := r.lists[:0:n]
-	r.lists = r.lists[n:]
+	out := m.lists[:0:n]
+	m.lists = m.lists[n:]
 	return out
 }
 
-func (r *scratch) some() int {
-	if r.many {
+func (m *scratch) some() int {
+	if m.many {
 		return atOnce
 	}
 	return 1
