@@ -339,6 +339,9 @@ func TestASecondAgentIsRefused(t *testing.T) {
 		first.welcome()
 		time.Sleep(3 * time.Second)
 		first.send(&agentv1.FromAgent{Message: &agentv1.FromAgent_Heartbeat{Heartbeat: &agentv1.Heartbeat{}}})
+		if m := first.next(); m.GetHeartbeat() == nil {
+			t.Fatalf("got %v, want the answer to a heartbeat", m)
+		}
 		second := dial(t, d, "n1", as("b"))
 		<-second.gone
 		if code := connect.CodeOf(asConnect(second.result)); code != connect.CodeAborted || !errors.Is(second.result, errTaken) {
