@@ -186,11 +186,19 @@ func (v *service) RemoveJob(ctx context.Context, req *connect.Request[apiv1.Remo
 
 // ControlUpdate pauses, resumes or cancels a job's update.
 func (v *service) ControlUpdate(ctx context.Context, req *connect.Request[apiv1.ControlUpdateRequest]) (*connect.Response[apiv1.JobResponse], error) {
-	action := engine.UpdateAction(req.Msg.GetAction())
-	if !slices.Contains([]engine.UpdateAction{engine.PauseUpdate, engine.ResumeUpdate, engine.CancelUpdate}, action) {
-		return nil, invalid("the request", unknownWord("action", string(action), string(engine.PauseUpdate), string(engine.ResumeUpdate), string(engine.CancelUpdate)))
+	op, err := controlOp(req.Msg)
+	if err != nil {
+		return nil, err
 	}
-	return v.job(ctx, engine.ControlUpdate{Job: req.Msg.GetJob(), Action: action})
+	return v.job(ctx, op)
+}
+
+func controlOp(m *apiv1.ControlUpdateRequest) (engine.ControlUpdate, error) {
+	action := engine.UpdateAction(m.GetAction())
+	if !slices.Contains([]engine.UpdateAction{engine.PauseUpdate, engine.ResumeUpdate, engine.CancelUpdate}, action) {
+		return engine.ControlUpdate{}, invalid("the request", unknownWord("action", string(action), string(engine.PauseUpdate), string(engine.ResumeUpdate), string(engine.CancelUpdate)))
+	}
+	return engine.ControlUpdate{Job: m.GetJob(), Action: action}, nil
 }
 
 func unknownWord(path, given string, known ...string) cluster.Problem {

@@ -91,6 +91,10 @@ func (v *service) plannedOne(ctx context.Context, c *apiv1.PlanCommand) (engine.
 		return engine.LabelNode{Node: c.LabelNode.GetNode(), Set: c.LabelNode.GetSet(), Remove: c.LabelNode.GetRemove()}, nil
 	case *apiv1.PlanCommand_DecommissionNode:
 		return engine.Decommission{Node: c.DecommissionNode.GetNode(), Force: c.DecommissionNode.GetForce()}, nil
+	case *apiv1.PlanCommand_ControlUpdate:
+		return controlOp(c.ControlUpdate)
+	case *apiv1.PlanCommand_StopTask:
+		return v.stopTaskOp(c.StopTask)
 	}
 	return nil, invalid("the request", cluster.Problem{Path: "commands", Summary: "Unknown command", Detail: "This server cannot try it; it may be older than its client."})
 }

@@ -150,21 +150,29 @@ func (v *service) WhyTask(ctx context.Context, req *connect.Request[apiv1.WhyTas
 
 // StopTask ends one task, so that its slot gets another.
 func (v *service) StopTask(ctx context.Context, req *connect.Request[apiv1.StopTaskRequest]) (*connect.Response[apiv1.StopTaskResponse], error) {
-	t, err := find(v.view(), req.Msg.GetTask())
+	op, err := v.stopTaskOp(req.Msg)
 	if err != nil {
 		return nil, err
-	}
-	op := engine.StopTask{Task: t.ID, Grace: -1}
-	if g := req.Msg.GetGrace(); g != nil {
-		if op.Grace = g.AsDuration(); op.Grace < 0 {
-			return nil, invalid("the request", cluster.Problem{Path: "grace", Summary: "Negative duration"})
-		}
 	}
 	out, err := do[engine.TaskResult](ctx, v.opts.Engine, op)
 	if err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(&apiv1.StopTaskResponse{Task: taskView(v.view(), out.Task), Changed: out.Changed}), nil
+}
+
+func (v *service) stopTaskOp(m *apiv1.StopTaskRequest) (engine.StopTask, error) {
+	t, err := find(v.view(), m.GetTask())
+	if err != nil {
+		return engine.StopTask{}, err
+	}
+	op := engine.StopTask{Task: t.ID, Grace: -1}
+	if g := m.GetGrace(); g != nil {
+		if op.Grace = g.AsDuration(); op.Grace < 0 {
+			return op, invalid("the request", cluster.Problem{Path: "grace", Summary: "Negative duration"})
+		}
+	}
+	return op, nil
 }
 
 // TaskLogs sends what a task printed.

@@ -36,7 +36,7 @@ type field struct {
 
 // order is an action with all that it needs.
 type order struct {
-	try *apiv1.PlanCommand // nil: the server cannot try it
+	try *apiv1.PlanCommand
 	do  func(context.Context, apiv1connect.ApiServiceClient) error
 }
 
@@ -139,7 +139,8 @@ func cancelUpdate() *action {
 
 func control(name, word, label, what string) *action {
 	return &action{Name: name, Label: label, What: what, order: func(job string, _ url.Values) (order, error) {
-		return order{do: call(apiv1connect.ApiServiceClient.ControlUpdate, &apiv1.ControlUpdateRequest{Job: job, Action: word})}, nil
+		req := &apiv1.ControlUpdateRequest{Job: job, Action: word}
+		return order{&apiv1.PlanCommand{Command: &apiv1.PlanCommand_ControlUpdate{ControlUpdate: req}}, call(apiv1connect.ApiServiceClient.ControlUpdate, req)}, nil
 	}}
 }
 

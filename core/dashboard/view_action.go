@@ -85,10 +85,6 @@ func (d *Dashboard) foresee(a *ask, p *preview, form url.Values) error {
 		return err
 	}
 	p.Asked = true
-	if o.try == nil {
-		p.NoPlan = "The server cannot try this one beforehand."
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(a.Context(), planTimeout)
 	defer cancel()
 	res, err := a.session.api.Plan(ctx, connect.NewRequest(&apiv1.PlanRequest{Commands: []*apiv1.PlanCommand{o.try}}))

@@ -1150,6 +1150,8 @@ type PlanCommand struct {
 	//	*PlanCommand_LabelNode
 	//	*PlanCommand_DecommissionNode
 	//	*PlanCommand_RebalanceJob
+	//	*PlanCommand_ControlUpdate
+	//	*PlanCommand_StopTask
 	Command       isPlanCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1291,6 +1293,24 @@ func (x *PlanCommand) GetRebalanceJob() *RebalanceJobRequest {
 	return nil
 }
 
+func (x *PlanCommand) GetControlUpdate() *ControlUpdateRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_ControlUpdate); ok {
+			return x.ControlUpdate
+		}
+	}
+	return nil
+}
+
+func (x *PlanCommand) GetStopTask() *StopTaskRequest {
+	if x != nil {
+		if x, ok := x.Command.(*PlanCommand_StopTask); ok {
+			return x.StopTask
+		}
+	}
+	return nil
+}
+
 type isPlanCommand_Command interface {
 	isPlanCommand_Command()
 }
@@ -1339,6 +1359,14 @@ type PlanCommand_RebalanceJob struct {
 	RebalanceJob *RebalanceJobRequest `protobuf:"bytes,11,opt,name=rebalance_job,json=rebalanceJob,proto3,oneof"`
 }
 
+type PlanCommand_ControlUpdate struct {
+	ControlUpdate *ControlUpdateRequest `protobuf:"bytes,12,opt,name=control_update,json=controlUpdate,proto3,oneof"`
+}
+
+type PlanCommand_StopTask struct {
+	StopTask *StopTaskRequest `protobuf:"bytes,13,opt,name=stop_task,json=stopTask,proto3,oneof"`
+}
+
 func (*PlanCommand_RunJob) isPlanCommand_Command() {}
 
 func (*PlanCommand_StopJob) isPlanCommand_Command() {}
@@ -1360,6 +1388,10 @@ func (*PlanCommand_LabelNode) isPlanCommand_Command() {}
 func (*PlanCommand_DecommissionNode) isPlanCommand_Command() {}
 
 func (*PlanCommand_RebalanceJob) isPlanCommand_Command() {}
+
+func (*PlanCommand_ControlUpdate) isPlanCommand_Command() {}
+
+func (*PlanCommand_StopTask) isPlanCommand_Command() {}
 
 type ListTasksRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6087,7 +6119,7 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x06action\x18\x02 \x01(\tR\x06action\"|\n" +
 	"\vPlanRequest\x128\n" +
 	"\bcommands\x18\x01 \x03(\v2\x1c.setpoint.api.v1.PlanCommandR\bcommands\x123\n" +
-	"\ahorizon\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\ahorizon\"\xa8\x06\n" +
+	"\ahorizon\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\ahorizon\"\xb9\a\n" +
 	"\vPlanCommand\x129\n" +
 	"\arun_job\x18\x01 \x01(\v2\x1e.setpoint.api.v1.RunJobRequestH\x00R\x06runJob\x12<\n" +
 	"\bstop_job\x18\x02 \x01(\v2\x1f.setpoint.api.v1.StopJobRequestH\x00R\astopJob\x12?\n" +
@@ -6103,7 +6135,9 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"label_node\x18\t \x01(\v2!.setpoint.api.v1.LabelNodeRequestH\x00R\tlabelNode\x12W\n" +
 	"\x11decommission_node\x18\n" +
 	" \x01(\v2(.setpoint.api.v1.DecommissionNodeRequestH\x00R\x10decommissionNode\x12K\n" +
-	"\rrebalance_job\x18\v \x01(\v2$.setpoint.api.v1.RebalanceJobRequestH\x00R\frebalanceJobB\t\n" +
+	"\rrebalance_job\x18\v \x01(\v2$.setpoint.api.v1.RebalanceJobRequestH\x00R\frebalanceJob\x12N\n" +
+	"\x0econtrol_update\x18\f \x01(\v2%.setpoint.api.v1.ControlUpdateRequestH\x00R\rcontrolUpdate\x12?\n" +
+	"\tstop_task\x18\r \x01(\v2 .setpoint.api.v1.StopTaskRequestH\x00R\bstopTaskB\t\n" +
 	"\acommand\"\x86\x01\n" +
 	"\x10ListTasksRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
@@ -6632,167 +6666,169 @@ var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	44,  // 20: setpoint.api.v1.PlanCommand.label_node:type_name -> setpoint.api.v1.LabelNodeRequest
 	45,  // 21: setpoint.api.v1.PlanCommand.decommission_node:type_name -> setpoint.api.v1.DecommissionNodeRequest
 	15,  // 22: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
-	112, // 23: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	112, // 24: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	112, // 25: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	113, // 26: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	107, // 27: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	31,  // 28: setpoint.api.v1.TaskExecRequest.begin:type_name -> setpoint.api.v1.TaskExecBegin
-	32,  // 29: setpoint.api.v1.TaskExecRequest.resize:type_name -> setpoint.api.v1.WindowSize
-	105, // 30: setpoint.api.v1.TaskExecBegin.env:type_name -> setpoint.api.v1.TaskExecBegin.EnvEntry
-	32,  // 31: setpoint.api.v1.TaskExecBegin.tty:type_name -> setpoint.api.v1.WindowSize
-	34,  // 32: setpoint.api.v1.TaskExecResponse.started:type_name -> setpoint.api.v1.TaskExecStarted
-	35,  // 33: setpoint.api.v1.TaskExecResponse.end:type_name -> setpoint.api.v1.TaskExecEnd
-	111, // 34: setpoint.api.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
-	112, // 35: setpoint.api.v1.StopTaskResponse.task:type_name -> setpoint.api.v1.Task
-	114, // 36: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	114, // 37: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	111, // 38: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
-	41,  // 39: setpoint.api.v1.SetAvailabilityResponse.nodes:type_name -> setpoint.api.v1.NodeResponse
-	106, // 40: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	108, // 41: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	108, // 42: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	111, // 43: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
-	54,  // 44: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	107, // 45: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	107, // 46: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	111, // 47: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	111, // 48: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	111, // 49: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	111, // 50: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
-	57,  // 51: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	107, // 52: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
-	60,  // 53: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
-	60,  // 54: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
-	63,  // 55: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	63,  // 56: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
-	64,  // 57: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	115, // 58: setpoint.api.v1.ListCertificatesResponse.certificates:type_name -> setpoint.api.v1.Certificate
-	115, // 59: setpoint.api.v1.RevokeCertificateResponse.certificates:type_name -> setpoint.api.v1.Certificate
-	107, // 60: setpoint.api.v1.ReadAuditRequest.since:type_name -> google.protobuf.Timestamp
-	107, // 61: setpoint.api.v1.ReadAuditRequest.until:type_name -> google.protobuf.Timestamp
-	116, // 62: setpoint.api.v1.ReadAuditResponse.entries:type_name -> setpoint.api.v1.AuditEntry
-	117, // 63: setpoint.api.v1.ListSecretsResponse.secrets:type_name -> setpoint.api.v1.SecretInfo
-	117, // 64: setpoint.api.v1.SecretResponse.secret:type_name -> setpoint.api.v1.SecretInfo
-	118, // 65: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	119, // 66: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	107, // 67: setpoint.api.v1.OpenDashboardResponse.expires:type_name -> google.protobuf.Timestamp
-	111, // 68: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	120, // 69: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	120, // 70: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
-	102, // 71: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
-	102, // 72: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
-	107, // 73: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
-	107, // 74: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
-	2,   // 75: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
-	4,   // 76: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
-	6,   // 77: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
-	8,   // 78: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
-	10,  // 79: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
-	11,  // 80: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
-	12,  // 81: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
-	13,  // 82: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
-	14,  // 83: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
-	15,  // 84: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
-	16,  // 85: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
-	18,  // 86: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
-	19,  // 87: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
-	21,  // 88: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
-	23,  // 89: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
-	25,  // 90: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	27,  // 91: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
-	28,  // 92: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	30,  // 93: setpoint.api.v1.ApiService.TaskExec:input_type -> setpoint.api.v1.TaskExecRequest
-	36,  // 94: setpoint.api.v1.ApiService.StopTask:input_type -> setpoint.api.v1.StopTaskRequest
-	38,  // 95: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	40,  // 96: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	42,  // 97: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	44,  // 98: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	45,  // 99: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	46,  // 100: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	48,  // 101: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	50,  // 102: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	52,  // 103: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
-	55,  // 104: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
-	58,  // 105: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
-	61,  // 106: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
-	65,  // 107: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	67,  // 108: setpoint.api.v1.ApiService.ListCertificates:input_type -> setpoint.api.v1.ListCertificatesRequest
-	69,  // 109: setpoint.api.v1.ApiService.RevokeCertificate:input_type -> setpoint.api.v1.RevokeCertificateRequest
-	71,  // 110: setpoint.api.v1.ApiService.ReadAudit:input_type -> setpoint.api.v1.ReadAuditRequest
-	73,  // 111: setpoint.api.v1.ApiService.ListSecrets:input_type -> setpoint.api.v1.ListSecretsRequest
-	75,  // 112: setpoint.api.v1.ApiService.GetSecret:input_type -> setpoint.api.v1.GetSecretRequest
-	77,  // 113: setpoint.api.v1.ApiService.PutSecret:input_type -> setpoint.api.v1.PutSecretRequest
-	78,  // 114: setpoint.api.v1.ApiService.RemoveSecret:input_type -> setpoint.api.v1.RemoveSecretRequest
-	80,  // 115: setpoint.api.v1.ApiService.RekeySecrets:input_type -> setpoint.api.v1.RekeySecretsRequest
-	82,  // 116: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	84,  // 117: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	86,  // 118: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
-	88,  // 119: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
-	90,  // 120: setpoint.api.v1.ApiService.OpenDashboard:input_type -> setpoint.api.v1.OpenDashboardRequest
-	92,  // 121: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	94,  // 122: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	96,  // 123: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	98,  // 124: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
-	99,  // 125: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
-	100, // 126: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
-	3,   // 127: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,   // 128: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,   // 129: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,   // 130: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,   // 131: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 132: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 133: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 134: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 135: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 136: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
-	17,  // 137: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,   // 138: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	121, // 139: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
-	22,  // 140: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	24,  // 141: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	26,  // 142: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	122, // 143: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
-	29,  // 144: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	33,  // 145: setpoint.api.v1.ApiService.TaskExec:output_type -> setpoint.api.v1.TaskExecResponse
-	37,  // 146: setpoint.api.v1.ApiService.StopTask:output_type -> setpoint.api.v1.StopTaskResponse
-	39,  // 147: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	41,  // 148: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	43,  // 149: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
-	41,  // 150: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	41,  // 151: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	47,  // 152: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	49,  // 153: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	51,  // 154: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	53,  // 155: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	56,  // 156: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	59,  // 157: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	62,  // 158: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	66,  // 159: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	68,  // 160: setpoint.api.v1.ApiService.ListCertificates:output_type -> setpoint.api.v1.ListCertificatesResponse
-	70,  // 161: setpoint.api.v1.ApiService.RevokeCertificate:output_type -> setpoint.api.v1.RevokeCertificateResponse
-	72,  // 162: setpoint.api.v1.ApiService.ReadAudit:output_type -> setpoint.api.v1.ReadAuditResponse
-	74,  // 163: setpoint.api.v1.ApiService.ListSecrets:output_type -> setpoint.api.v1.ListSecretsResponse
-	76,  // 164: setpoint.api.v1.ApiService.GetSecret:output_type -> setpoint.api.v1.SecretResponse
-	76,  // 165: setpoint.api.v1.ApiService.PutSecret:output_type -> setpoint.api.v1.SecretResponse
-	79,  // 166: setpoint.api.v1.ApiService.RemoveSecret:output_type -> setpoint.api.v1.RemoveSecretResponse
-	81,  // 167: setpoint.api.v1.ApiService.RekeySecrets:output_type -> setpoint.api.v1.RekeySecretsResponse
-	83,  // 168: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	85,  // 169: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	87,  // 170: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
-	89,  // 171: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
-	91,  // 172: setpoint.api.v1.ApiService.OpenDashboard:output_type -> setpoint.api.v1.OpenDashboardResponse
-	93,  // 173: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	95,  // 174: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	97,  // 175: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	101, // 176: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	101, // 177: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	101, // 178: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	127, // [127:179] is the sub-list for method output_type
-	75,  // [75:127] is the sub-list for method input_type
-	75,  // [75:75] is the sub-list for extension type_name
-	75,  // [75:75] is the sub-list for extension extendee
-	0,   // [0:75] is the sub-list for field type_name
+	18,  // 23: setpoint.api.v1.PlanCommand.control_update:type_name -> setpoint.api.v1.ControlUpdateRequest
+	36,  // 24: setpoint.api.v1.PlanCommand.stop_task:type_name -> setpoint.api.v1.StopTaskRequest
+	112, // 25: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	112, // 26: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	112, // 27: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	113, // 28: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	107, // 29: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	31,  // 30: setpoint.api.v1.TaskExecRequest.begin:type_name -> setpoint.api.v1.TaskExecBegin
+	32,  // 31: setpoint.api.v1.TaskExecRequest.resize:type_name -> setpoint.api.v1.WindowSize
+	105, // 32: setpoint.api.v1.TaskExecBegin.env:type_name -> setpoint.api.v1.TaskExecBegin.EnvEntry
+	32,  // 33: setpoint.api.v1.TaskExecBegin.tty:type_name -> setpoint.api.v1.WindowSize
+	34,  // 34: setpoint.api.v1.TaskExecResponse.started:type_name -> setpoint.api.v1.TaskExecStarted
+	35,  // 35: setpoint.api.v1.TaskExecResponse.end:type_name -> setpoint.api.v1.TaskExecEnd
+	111, // 36: setpoint.api.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
+	112, // 37: setpoint.api.v1.StopTaskResponse.task:type_name -> setpoint.api.v1.Task
+	114, // 38: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	114, // 39: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	111, // 40: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	41,  // 41: setpoint.api.v1.SetAvailabilityResponse.nodes:type_name -> setpoint.api.v1.NodeResponse
+	106, // 42: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	108, // 43: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	108, // 44: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	111, // 45: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	54,  // 46: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
+	107, // 47: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	107, // 48: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	111, // 49: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	111, // 50: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	111, // 51: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	111, // 52: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	57,  // 53: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
+	107, // 54: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	60,  // 55: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
+	60,  // 56: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
+	63,  // 57: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	63,  // 58: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
+	64,  // 59: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
+	115, // 60: setpoint.api.v1.ListCertificatesResponse.certificates:type_name -> setpoint.api.v1.Certificate
+	115, // 61: setpoint.api.v1.RevokeCertificateResponse.certificates:type_name -> setpoint.api.v1.Certificate
+	107, // 62: setpoint.api.v1.ReadAuditRequest.since:type_name -> google.protobuf.Timestamp
+	107, // 63: setpoint.api.v1.ReadAuditRequest.until:type_name -> google.protobuf.Timestamp
+	116, // 64: setpoint.api.v1.ReadAuditResponse.entries:type_name -> setpoint.api.v1.AuditEntry
+	117, // 65: setpoint.api.v1.ListSecretsResponse.secrets:type_name -> setpoint.api.v1.SecretInfo
+	117, // 66: setpoint.api.v1.SecretResponse.secret:type_name -> setpoint.api.v1.SecretInfo
+	118, // 67: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	119, // 68: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	107, // 69: setpoint.api.v1.OpenDashboardResponse.expires:type_name -> google.protobuf.Timestamp
+	111, // 70: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	120, // 71: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	120, // 72: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	102, // 73: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
+	102, // 74: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
+	107, // 75: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
+	107, // 76: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
+	2,   // 77: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
+	4,   // 78: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
+	6,   // 79: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
+	8,   // 80: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
+	10,  // 81: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
+	11,  // 82: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
+	12,  // 83: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
+	13,  // 84: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
+	14,  // 85: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
+	15,  // 86: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
+	16,  // 87: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
+	18,  // 88: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
+	19,  // 89: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
+	21,  // 90: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
+	23,  // 91: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
+	25,  // 92: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
+	27,  // 93: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
+	28,  // 94: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	30,  // 95: setpoint.api.v1.ApiService.TaskExec:input_type -> setpoint.api.v1.TaskExecRequest
+	36,  // 96: setpoint.api.v1.ApiService.StopTask:input_type -> setpoint.api.v1.StopTaskRequest
+	38,  // 97: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	40,  // 98: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	42,  // 99: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	44,  // 100: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	45,  // 101: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	46,  // 102: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	48,  // 103: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	50,  // 104: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	52,  // 105: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	55,  // 106: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	58,  // 107: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	61,  // 108: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	65,  // 109: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	67,  // 110: setpoint.api.v1.ApiService.ListCertificates:input_type -> setpoint.api.v1.ListCertificatesRequest
+	69,  // 111: setpoint.api.v1.ApiService.RevokeCertificate:input_type -> setpoint.api.v1.RevokeCertificateRequest
+	71,  // 112: setpoint.api.v1.ApiService.ReadAudit:input_type -> setpoint.api.v1.ReadAuditRequest
+	73,  // 113: setpoint.api.v1.ApiService.ListSecrets:input_type -> setpoint.api.v1.ListSecretsRequest
+	75,  // 114: setpoint.api.v1.ApiService.GetSecret:input_type -> setpoint.api.v1.GetSecretRequest
+	77,  // 115: setpoint.api.v1.ApiService.PutSecret:input_type -> setpoint.api.v1.PutSecretRequest
+	78,  // 116: setpoint.api.v1.ApiService.RemoveSecret:input_type -> setpoint.api.v1.RemoveSecretRequest
+	80,  // 117: setpoint.api.v1.ApiService.RekeySecrets:input_type -> setpoint.api.v1.RekeySecretsRequest
+	82,  // 118: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	84,  // 119: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	86,  // 120: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
+	88,  // 121: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
+	90,  // 122: setpoint.api.v1.ApiService.OpenDashboard:input_type -> setpoint.api.v1.OpenDashboardRequest
+	92,  // 123: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	94,  // 124: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	96,  // 125: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	98,  // 126: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
+	99,  // 127: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
+	100, // 128: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
+	3,   // 129: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,   // 130: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,   // 131: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,   // 132: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,   // 133: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 134: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 135: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 136: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 137: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 138: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
+	17,  // 139: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,   // 140: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	121, // 141: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	22,  // 142: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	24,  // 143: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	26,  // 144: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	122, // 145: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
+	29,  // 146: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	33,  // 147: setpoint.api.v1.ApiService.TaskExec:output_type -> setpoint.api.v1.TaskExecResponse
+	37,  // 148: setpoint.api.v1.ApiService.StopTask:output_type -> setpoint.api.v1.StopTaskResponse
+	39,  // 149: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	41,  // 150: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	43,  // 151: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
+	41,  // 152: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	41,  // 153: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	47,  // 154: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	49,  // 155: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	51,  // 156: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	53,  // 157: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	56,  // 158: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	59,  // 159: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	62,  // 160: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	66,  // 161: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	68,  // 162: setpoint.api.v1.ApiService.ListCertificates:output_type -> setpoint.api.v1.ListCertificatesResponse
+	70,  // 163: setpoint.api.v1.ApiService.RevokeCertificate:output_type -> setpoint.api.v1.RevokeCertificateResponse
+	72,  // 164: setpoint.api.v1.ApiService.ReadAudit:output_type -> setpoint.api.v1.ReadAuditResponse
+	74,  // 165: setpoint.api.v1.ApiService.ListSecrets:output_type -> setpoint.api.v1.ListSecretsResponse
+	76,  // 166: setpoint.api.v1.ApiService.GetSecret:output_type -> setpoint.api.v1.SecretResponse
+	76,  // 167: setpoint.api.v1.ApiService.PutSecret:output_type -> setpoint.api.v1.SecretResponse
+	79,  // 168: setpoint.api.v1.ApiService.RemoveSecret:output_type -> setpoint.api.v1.RemoveSecretResponse
+	81,  // 169: setpoint.api.v1.ApiService.RekeySecrets:output_type -> setpoint.api.v1.RekeySecretsResponse
+	83,  // 170: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	85,  // 171: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	87,  // 172: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
+	89,  // 173: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
+	91,  // 174: setpoint.api.v1.ApiService.OpenDashboard:output_type -> setpoint.api.v1.OpenDashboardResponse
+	93,  // 175: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	95,  // 176: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	97,  // 177: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	101, // 178: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	101, // 179: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	101, // 180: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	129, // [129:181] is the sub-list for method output_type
+	77,  // [77:129] is the sub-list for method input_type
+	77,  // [77:77] is the sub-list for extension type_name
+	77,  // [77:77] is the sub-list for extension extendee
+	0,   // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_api_proto_init() }
@@ -6815,6 +6851,8 @@ func file_setpoint_api_v1_api_proto_init() {
 		(*PlanCommand_LabelNode)(nil),
 		(*PlanCommand_DecommissionNode)(nil),
 		(*PlanCommand_RebalanceJob)(nil),
+		(*PlanCommand_ControlUpdate)(nil),
+		(*PlanCommand_StopTask)(nil),
 	}
 	file_setpoint_api_v1_api_proto_msgTypes[30].OneofWrappers = []any{
 		(*TaskExecRequest_Begin)(nil),
