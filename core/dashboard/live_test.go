@@ -40,6 +40,21 @@ func TestChangesAreSent(t *testing.T) {
 	until(t, lines, "data: 0")
 }
 
+func TestOutputIsSentAsItComes(t *testing.T) {
+	w := newWorld(t)
+	w.fill()
+	lines, closed := w.as(pki.RoleReader).follow("/tasks/web/2/3/logs")
+	defer closed()
+	for _, want := range []string{`{"text":"hello \u003cb\u003e\n","first":true}`, `{"text":"then ","first":false}`, `{"text":"€\n","first":false}`} {
+		until(t, lines, "event: output")
+		if line := until(t, lines, "data: "); line != "data: "+want {
+			t.Errorf("got %s, want %s", line, want)
+		}
+	}
+	until(t, lines, "event: finished")
+	until(t, lines, "the output has ended")
+}
+
 func TestStreamsEndWithTheSession(t *testing.T) {
 	w := newWorld(t)
 	w.fill()

@@ -86,9 +86,6 @@ func (d *Dashboard) shown(make func(*ask) (*view, error)) http.HandlerFunc {
 			d.showError(w, a, err)
 			return
 		}
-		if v.tail != nil {
-			v.tail.pages = d.pages
-		}
 		if live {
 			d.follow(w, a, v)
 			return

@@ -39,8 +39,16 @@ type view struct {
 
 	// regions returns what is shown, from the state as it is now. Nil: the page is shown as it is and not kept up to date.
 	regions func(context.Context) ([]region, error)
-	// tail is what happens; nil: the page does not show it.
-	tail *tail
+	// tail is what is added to the page as it happens; nil: nothing is.
+	tail tail
+}
+
+// tail is a region that begins with what happened lately and grows.
+type tail interface {
+	// recent returns the region as a page shows it at first, and up to which revision that is; 0 if it begins anew each time.
+	recent(context.Context) (id string, text template.HTML, revision uint64, err error)
+	// follow sends what comes after a revision, until the context ends or nothing more comes.
+	follow(ctx context.Context, after uint64, to chan<- message)
 }
 
 // region is a part of a page that is sent again when it has changed.
@@ -87,7 +95,10 @@ func (d *Dashboard) showView(w http.ResponseWriter, a *ask, v *view) {
 	p.Title, p.Tab, p.Live = v.title, v.tab, v.regions != nil || v.tail != nil
 	_, parts, err := d.made(a.Context(), v)
 	if err == nil && v.tail != nil {
-		parts["events"], p.After, err = v.tail.recent(a.Context())
+		var id string
+		var text template.HTML
+		id, text, p.After, err = v.tail.recent(a.Context())
+		parts[id] = text
 	}
 	if m, ok := parts["map"]; ok && err == nil {
 		parts["map"] = withBlocks(m, parts)

@@ -13,8 +13,8 @@ import (
 // maxBurst is how many events of one message are shown; of more the latest are, and how many were left out.
 const maxBurst = 100
 
-// tail is what happened lately and what happens, as a page shows it.
-type tail struct {
+// eventTail is what happened lately and what happens.
+type eventTail struct {
 	api             apiv1connect.ApiServiceClient
 	pages           *pages
 	job, node, task string // only of these; "": of any
@@ -22,17 +22,17 @@ type tail struct {
 	show            int // events at first
 }
 
-func (t *tail) request() *apiv1.WatchEventsRequest {
+func (t *eventTail) request() *apiv1.WatchEventsRequest {
 	return &apiv1.WatchEventsRequest{Job: t.job, Node: t.node, Task: t.task, Kinds: t.kinds}
 }
 
-// recent returns the latest events, newest first, and up to which revision they are.
-func (t *tail) recent(ctx context.Context) (template.HTML, uint64, error) {
+// recent returns the latest events, newest first.
+func (t *eventTail) recent(ctx context.Context) (string, template.HTML, uint64, error) {
 	ask := t.request()
 	ask.Recent = uint32(t.show)
 	stream, err := t.api.WatchEvents(ctx, connect.NewRequest(ask))
 	if err != nil {
-		return "", 0, err
+		return "", "", 0, err
 	}
 	defer func() { _ = stream.Close() }() // it was only read
 	var all []*apiv1.Event
@@ -43,10 +43,10 @@ func (t *tail) recent(ctx context.Context) (template.HTML, uint64, error) {
 		revision = stream.Msg().GetRevision()
 	}
 	if err := stream.Err(); err != nil {
-		return "", 0, err
+		return "", "", 0, err
 	}
 	html, err := t.render(all, 0)
-	return html, revision, err
+	return "events", html, revision, err
 }
 
 // eventRows are events, newest first.
@@ -55,7 +55,7 @@ type eventRows struct {
 	LeftOut int
 }
 
-func (t *tail) render(oldestFirst []*apiv1.Event, leftOut int) (template.HTML, error) {
+func (t *eventTail) render(oldestFirst []*apiv1.Event, leftOut int) (template.HTML, error) {
 	rows := eventRows{LeftOut: leftOut}
 	for i := len(oldestFirst) - 1; i >= 0; i-- {
 		rows.Rows = append(rows.Rows, oldestFirst[i])
@@ -64,7 +64,7 @@ func (t *tail) render(oldestFirst []*apiv1.Event, leftOut int) (template.HTML, e
 }
 
 // follow sends what happens after a revision until the context ends. If what happened meanwhile is not kept any more, the page is to be loaded again.
-func (t *tail) follow(ctx context.Context, after uint64, to chan<- message) {
+func (t *eventTail) follow(ctx context.Context, after uint64, to chan<- message) {
 	send := func(m message) bool {
 		select {
 		case to <- m:
@@ -105,7 +105,7 @@ type eventFilter struct{ Job, Node, Task, Kind string }
 func (d *Dashboard) eventsView(a *ask) (*view, error) {
 	q := a.URL.Query()
 	f := eventFilter{q.Get("job"), q.Get("node"), q.Get("task"), q.Get("kind")}
-	t := &tail{api: a.session.api, job: f.Job, node: f.Node, task: f.Task, show: 100}
+	t := &eventTail{api: a.session.api, pages: d.pages, job: f.Job, node: f.Node, task: f.Task, show: 100}
 	if f.Kind != "" {
 		t.kinds = []string{f.Kind}
 	}

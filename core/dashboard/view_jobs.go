@@ -94,7 +94,7 @@ func (d *Dashboard) jobView(a *ask) (*view, error) {
 	}
 	after, all := cluster.TaskID(a.URL.Query().Get("from")), a.URL.Query().Get("all") != ""
 	return &view{
-		title: name, tab: "jobs", frame: "job.html", fixed: name, tail: &tail{api: a.session.api, job: name, show: 20},
+		title: name, tab: "jobs", frame: "job.html", fixed: name, tail: &eventTail{api: a.session.api, pages: d.pages, job: name, show: 20},
 		regions: func(ctx context.Context) ([]region, error) {
 			s := d.board.view()
 			j := s.Job(name)

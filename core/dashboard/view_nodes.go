@@ -63,7 +63,7 @@ func (d *Dashboard) nodeView(a *ask) (*view, error) {
 	}
 	after, all := cluster.TaskID(a.URL.Query().Get("from")), a.URL.Query().Get("all") != ""
 	return &view{
-		title: name, tab: "nodes", frame: "node.html", fixed: name, status: http.StatusOK, tail: &tail{api: a.session.api, node: name, show: 20},
+		title: name, tab: "nodes", frame: "node.html", fixed: name, status: http.StatusOK, tail: &eventTail{api: a.session.api, pages: d.pages, node: name, show: 20},
 		regions: func(ctx context.Context) ([]region, error) {
 			s := d.board.view()
 			n := s.NodeNamed(name)

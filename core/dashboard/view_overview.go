@@ -19,7 +19,7 @@ func (d *Dashboard) views() map[string]func(*ask) (*view, error) {
 		"/nodes/{name}":                  d.nodeView,
 		"/tasks/{job}/{slot}":            d.taskView,
 		"/tasks/{job}/{slot}/{rev}":      d.taskView,
-		"/tasks/{job}/{slot}/{rev}/logs": d.logsView,
+		"/tasks/{job}/{slot}/{rev}/logs": d.outputView,
 		"/plugins":                       d.pluginsView,
 		"/plugins/{name}":                d.pluginView,
 		"/events":                        d.eventsView,

@@ -159,8 +159,13 @@ func (none) Verify(context.Context, pki.Token) (pki.Role, error) { return "", er
 
 func (none) Sign(time.Time, pki.Identity, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
 
-func (none) OpenLogs(context.Context, cluster.NodeID, *agentv1.LogRequest) (io.ReadCloser, error) {
-	return io.NopCloser(strings.NewReader("hello <b>\n")), nil
+// OpenLogs gives what was printed, and to who follows a little more, in two pieces of which the first ends within a character.
+func (none) OpenLogs(_ context.Context, _ cluster.NodeID, ask *agentv1.LogRequest) (io.ReadCloser, error) {
+	printed := io.Reader(strings.NewReader("hello <b>\n"))
+	if ask.GetFollow() {
+		printed = io.MultiReader(printed, strings.NewReader("then \xe2\x82"), strings.NewReader("\xac\n"))
+	}
+	return io.NopCloser(printed), nil
 }
 
 func (none) Trial(context.Context, string, []engine.Class, []engine.IndexedNode) ([]engine.ClassVerdict, error) {

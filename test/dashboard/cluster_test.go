@@ -79,8 +79,13 @@ func (c *real) link() string {
 // job runs one of simulated tasks.
 func (c *real) job(name string, count int, more string) {
 	c.t.Helper()
+	c.file(name, fmt.Sprintf("job %q {\n  count = %d\n%s\n  task {\n    driver = \"sim\"\n    resources {\n      cpu    = 0.25\n      memory = \"256MiB\"\n    }\n  }\n}\n", name, count, more))
+}
+
+// file runs a job file.
+func (c *real) file(name, text string) {
+	c.t.Helper()
 	path := filepath.Join(filepath.Dir(c.dir), name+".hcl")
-	text := fmt.Sprintf("job %q {\n  count = %d\n%s\n  task {\n    driver = \"sim\"\n    resources {\n      cpu    = 0.25\n      memory = \"256MiB\"\n    }\n  }\n}\n", name, count, more)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		c.t.Fatal(err)
 	}

@@ -62,6 +62,18 @@ func TestDashboard(t *testing.T) {
 	}
 	b.quiet()
 
+	// What a task prints is read as it prints it, and that it ended.
+	c.file("clock", "job \"clock\" {\n  task {\n    driver  = \"process\"\n    command = [\"/bin/sh\", \"-c\", \"echo begins; while sleep 0.2; do echo tick; done\"]\n  }\n}\n")
+	b.open(c.url + "/tasks/clock/1")
+	b.says("#task", "running")
+	b.click(`a[href$="/logs"]`)
+	b.says("#output", "begins")
+	b.says("#output", "tick\ntick\ntick\ntick")
+	b.axe()
+	c.run("job", "stop", "clock")
+	b.says("#live", "the output has ended")
+	b.quiet()
+
 	// Keys lead from view to view, and down a list.
 	b.size(1280, 900)
 	b.open(c.url + "/")

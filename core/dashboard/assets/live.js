@@ -3,6 +3,7 @@ import { morph } from "./morph.js";
 import { tellAges } from "./ages.js";
 
 const maxEvents = 300; // rows; older ones go
+const maxOutput = 1 << 20; // characters; older ones go
 
 // The one place where text of the server becomes elements.
 const policy = window.trustedTypes?.createPolicy("setpoint", { createHTML: (text) => text });
@@ -14,6 +15,7 @@ function fragment(text) {
 }
 
 let source = null;
+let printed = 0; // characters of output on the page
 let last = ""; // revision up to which events were shown
 
 // followPage begins, and rests while nobody sees the page.
@@ -27,7 +29,7 @@ export function followPage() {
 }
 
 function open() {
-  if (source) return;
+  if (source || !("live" in document.body.dataset)) return;
   const at = new URL(location.href);
   if (last && last !== "0") at.searchParams.set("after", last);
   source = new EventSource(at);
@@ -36,6 +38,12 @@ function open() {
   source.addEventListener("region", (e) => showRegion(JSON.parse(e.data)));
   source.addEventListener("stalled", (e) => showStalled(JSON.parse(e.data)));
   source.addEventListener("events", showEvents);
+  source.addEventListener("output", (e) => showOutput(JSON.parse(e.data)));
+  source.addEventListener("finished", (e) => {
+    close();
+    say("ended", JSON.parse(e.data));
+    delete document.body.dataset.live;
+  });
   source.addEventListener("reload", () => location.reload());
   source.addEventListener("gone", (e) => {
     close();
@@ -102,4 +110,19 @@ function showEvents(e) {
   rows.prepend(fragment(JSON.parse(e.data)));
   while (rows.rows.length > maxEvents) rows.deleteRow(-1);
   tellAges();
+}
+
+// showOutput adds to what a task printed. Who looks at its end goes on looking at its end.
+function showOutput({ text, first }) {
+  const output = document.getElementById("output");
+  if (!output) return;
+  const atEnd = output.scrollTop + output.clientHeight >= output.scrollHeight - 4;
+  if (first) output.textContent = "";
+  output.append(text);
+  printed = first ? text.length : printed + text.length;
+  if (printed > maxOutput) {
+    output.textContent = output.textContent.slice(-maxOutput / 2);
+    printed = output.textContent.length;
+  }
+  if (atEnd || first) output.scrollTop = output.scrollHeight;
 }
