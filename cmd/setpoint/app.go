@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -27,12 +26,6 @@ type app struct {
 	noColor bool
 }
 
-// The forms of output.
-const (
-	outputTable = "table"
-	outputJSON  = "json"
-)
-
 // run executes one command line and returns its exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
@@ -50,16 +43,11 @@ func (a *app) root() *cobra.Command {
 		Long: `Setpoint keeps what runs on a set of machines equal to what was asked for, and says why whenever it cannot.
 
 Exit codes: 0 done, 1 error, 2 refused input, 3 stalled or timed out, 4 failed or rolled back.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          subcommandOnly,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if a.output != outputTable && a.output != outputJSON {
-				return refuse("It is table or json.", "unknown output %q", a.output)
-			}
-			return nil
-		},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              subcommandOnly,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.checkOutput(cmd) },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -68,7 +56,7 @@ Exit codes: 0 done, 1 error, 2 refused input, 3 stalled or timed out, 4 failed o
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.dataDir, "data-dir", "", "the server's data `directory`, with address and credentials (SETPOINT_DATA_DIR; default ~/.setpoint)")
 	flags.StringVar(&a.addr, "addr", "", "the server's `address`, https://HOST:PORT or HOST:PORT (SETPOINT_ADDR; default: what the data directory says)")
-	flags.StringVarP(&a.output, "output", "o", outputTable, "table or json")
+	flags.StringVarP(&a.output, "output", "o", outputTable, "table, wide (more columns, however long), json, yaml, or name (of lists and inspect)")
 	flags.BoolVar(&a.noColor, "no-color", false, "no colours (NO_COLOR)")
 	root.AddGroup(&cobra.Group{ID: "ask", Title: "Commands:"}, &cobra.Group{ID: "run", Title: "Daemons:"})
 	for _, cmd := range []*cobra.Command{
@@ -122,39 +110,9 @@ func takes(least, most int) cobra.PositionalArgs {
 	}
 }
 
-func (a *app) json() bool { return a.output == outputJSON }
-
-// style is the style of text on w: coloured on terminals, unless that is not wanted.
-func (a *app) style(w io.Writer) console.Style {
-	return console.Style{Color: !a.noColor && a.env("NO_COLOR") == "" && a.env("TERM") != "dumb" && console.IsTerminal(w)}
-}
-
-// print writes a value as JSON, or by table if that is not wanted.
-func (a *app) print(value any, table func(w io.Writer, s console.Style)) error {
-	if !a.json() {
-		table(a.out, a.style(a.out))
-		return nil
-	}
-	return a.printJSON(value)
-}
-
-func (a *app) printJSON(value any) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(value)
-}
-
-// printJSONLine prints a value as one line of JSON, for commands that go on.
-func (a *app) printJSONLine(value any) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(value)
-}
-
 // progress returns the display of what is waited for; with JSON it goes beside the output.
 func (a *app) progress() *console.Progress {
-	if a.json() {
+	if a.structured() {
 		return console.NewProgress(a.errOut)
 	}
 	return console.NewProgress(a.out)

@@ -54,7 +54,7 @@ only reads is not written down. With -o json each entry is a line. It takes an a
 			if err := stream.Err(); err != nil {
 				return refusal(s.Addr(), err)
 			}
-			if !a.json() {
+			if !a.structured() {
 				table.Write(a.out, a.style(a.out))
 			}
 			return nil
@@ -95,8 +95,8 @@ func (f *auditFlags) request(now time.Time) (*apiv1.ReadAuditRequest, error) {
 func (a *app) auditPart(table *console.Table, entries []*apiv1.AuditEntry) error {
 	for _, in := range entries {
 		e := view.OfAuditEntry(in)
-		if a.json() {
-			if err := a.printJSONLine(e); err != nil {
+		if a.structured() {
+			if err := a.printNext(e); err != nil {
 				return err
 			}
 			continue

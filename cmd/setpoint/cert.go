@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -18,27 +19,25 @@ func (a *app) certCommand() *cobra.Command {
 }
 
 func (a *app) certList() *cobra.Command {
-	return &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List certificates that were issued and have not expired", Args: takes(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect()
-			if err != nil {
-				return err
-			}
-			res, err := ask(cmd.Context(), s, s.ListCertificates, &apiv1.ListCertificatesRequest{})
-			if err != nil {
-				return err
-			}
-			own := pki.Serial(s.Pair().Certificate())
-			return a.print(view.OfCertificates(res.GetCertificates()), func(w io.Writer, style console.Style) {
-				table := console.NewTable("SERIAL", "NAME", "ROLE", "ISSUED", "EXPIRES", "STATE")
-				for _, c := range res.GetCertificates() {
-					table.Row(c.GetSerial(), c.GetName(), c.GetRole(), certTime(c.GetIssued()), certTime(c.GetExpires()), certState(c, own))
-				}
-				table.Write(w, style)
-			})
+	own := "" // the serial number of the certificate that this command shows
+	return list(a, &cobra.Command{
+		Use: "ls", Short: "List certificates that were issued and have not expired", Example: "  setpoint cert ls",
+	}, &listing[*apiv1.Certificate]{
+		fetch: func(ctx context.Context, s *server) ([]*apiv1.Certificate, error) {
+			own = pki.Serial(s.Pair().Certificate())
+			res, err := ask(ctx, s, s.ListCertificates, &apiv1.ListCertificatesRequest{})
+			return res.GetCertificates(), err
 		},
-	}
+		view: viewed(view.OfCertificates),
+		columns: []column[*apiv1.Certificate]{
+			{"SERIAL", func(_ pen, c *apiv1.Certificate) string { return c.GetSerial() }, always},
+			{"NAME", func(_ pen, c *apiv1.Certificate) string { return c.GetName() }, always},
+			{"ROLE", func(_ pen, c *apiv1.Certificate) string { return c.GetRole() }, always},
+			{"ISSUED", func(_ pen, c *apiv1.Certificate) string { return certTime(c.GetIssued()) }, always},
+			{"EXPIRES", func(_ pen, c *apiv1.Certificate) string { return certTime(c.GetExpires()) }, always},
+			{"STATE", func(_ pen, c *apiv1.Certificate) string { return certState(c, own) }, long},
+		},
+	})
 }
 
 // certState says whether a certificate serves.

@@ -78,7 +78,7 @@ func (a *app) followDrains(ctx context.Context, s *server, nodes []*apiv1.NodeRe
 	case err != nil:
 		return err
 	}
-	if a.json() {
+	if a.structured() {
 		return a.printNodes(nodes)
 	}
 	for _, x := range nodes {
@@ -116,7 +116,7 @@ func (a *app) drainedNode(ctx context.Context, s *server, id string) (*apiv1.Nod
 
 // writeLeft says what is left on nodes whose drain is not over in time, and what it waits for.
 func (a *app) writeLeft(ctx context.Context, s *server, nodes []*apiv1.NodeResponse, limit time.Duration) error {
-	if a.json() {
+	if a.structured() {
 		if err := a.printNodes(nodes); err != nil {
 			return err
 		}

@@ -53,10 +53,10 @@ func (a *app) writeEvents(s *server, stream *connect.ServerStreamForClient[apiv1
 	for stream.Receive() {
 		for _, e := range stream.Msg().GetEvents() {
 			switch {
-			case !a.json():
+			case !a.structured():
 				fmt.Fprintln(a.out, eventLine(style, e))
 			case follow:
-				if err := a.printJSONLine(view.OfEvent(e)); err != nil {
+				if err := a.printNext(view.OfEvent(e)); err != nil {
 					return err
 				}
 			default:
@@ -72,8 +72,8 @@ func (a *app) writeEvents(s *server, stream *connect.ServerStreamForClient[apiv1
 		}
 		return err
 	}
-	if a.json() && !follow {
-		return a.printJSON(all)
+	if a.structured() && !follow {
+		return a.printValue(all)
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ type fakeServer struct {
 	why    *apiv1.WhyTaskResponse
 	events []*apiv1.WatchEventsResponse
 	plan   *apiv1.PlanResponse
+	refuse func() bool // whether the server does not answer; nil: it does
 }
 
 // newFake starts a fake server and writes its data directory.
@@ -67,7 +68,14 @@ func newFakeWith(t *testing.T, answers apiv1connect.ApiServiceHandler) *fakeServ
 		answers = f
 	}
 	mux.Handle(apiv1connect.NewApiServiceHandler(answers))
-	s := &http.Server{Handler: mux, TLSConfig: pki.ServerTLS(pki.NewHolder(pair))}
+	gate := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f.refuse != nil && f.refuse() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+	s := &http.Server{Handler: gate, TLSConfig: pki.ServerTLS(pki.NewHolder(pair))}
 	var served sync.WaitGroup
 	served.Go(func() { _ = s.ServeTLS(listener, "", "") })
 	t.Cleanup(func() {
@@ -141,6 +149,9 @@ func respond[T any](msg *T, err error) (*connect.Response[T], error) {
 }
 
 func (f *fakeServer) GetStatus(context.Context, *connect.Request[apiv1.GetStatusRequest]) (*connect.Response[apiv1.GetStatusResponse], error) {
+	if f.status == nil {
+		return nil, connect.NewError(connect.CodeUnimplemented, errorText("no status"))
+	}
 	return respond(f.status())
 }
 

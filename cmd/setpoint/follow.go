@@ -250,7 +250,7 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, allowed term,
 		fmt.Fprintf(a.errOut, "%s: %s; nothing failed, and `setpoint job inspect %s` shows how the newer one is.\n", j.GetName(), why, j.GetName())
 		return j, errShown(exitError)
 	}
-	if !a.json() {
+	if !a.structured() {
 		fmt.Fprintln(a.out, jobEnd(a.style(a.out), j))
 	}
 	return j, nil
@@ -279,11 +279,11 @@ func (a *app) followAll(ctx context.Context, s *server, changes []*apiv1.JobResp
 			return err
 		}
 		res.Job = j
-		if text := finished(res); text != "" && !a.json() {
+		if text := finished(res); text != "" && !a.structured() {
 			fmt.Fprintf(a.out, "%s: nothing was run: %s\n", j.GetName(), text)
 		}
 	}
-	if a.json() {
+	if a.structured() {
 		if err := a.printChanges(changes); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 
 func (a *app) jobCommand() *cobra.Command {
 	return group("job", "Run jobs, change them, and see how they are",
-		a.jobRun(), a.jobPlan(), a.jobValidate(), a.jobConvert(), a.jobFmt(), a.jobInit(), a.jobSchema(), a.jobList(), a.jobInspect(), a.jobWhy(), a.jobHistory(),
+		a.jobRun(), a.jobPlan(), a.jobValidate(), a.jobConvert(), a.jobFmt(), a.jobInit(), a.jobSchema(), a.jobList(), named(a.jobInspect()), a.jobWhy(), named(a.jobHistory()),
 		a.orTry(a.jobStop(), tryStop(nil)), a.orTry(a.jobKill(), tryStop(durationpb.New(0))), a.orTry(a.jobStart(), tryStart),
 		a.orTry(a.jobRestart(), tryRestart), a.orTry(a.jobScale(), tryScale), a.orTry(a.jobRollback(), tryRollback),
 		a.orTry(a.jobRebalance(), tryRebalance), a.jobUpdate("pause", "Pause a job's update: no further slot moves"),
@@ -27,33 +27,40 @@ func (a *app) jobCommand() *cobra.Command {
 }
 
 func (a *app) jobList() *cobra.Command {
-	return &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List jobs", Args: takes(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect()
-			if err != nil {
-				return err
-			}
-			jobs, err := pages(func(token string) (*apiv1.ListJobsResponse, error) {
-				return ask(cmd.Context(), s, s.ListJobs, &apiv1.ListJobsRequest{PageToken: token})
-			}, func(r *apiv1.ListJobsResponse) ([]*apiv1.Job, string) { return r.GetJobs(), r.GetNextPageToken() })
-			if err != nil {
-				return err
-			}
-			return a.print(view.OfJobs(jobs), func(w io.Writer, style console.Style) {
-				now := time.Now()
-				table := console.NewTable("NAME", "TYPE", "STATE", "UP", "VERSION", "STALLS", "CHANGED")
-				for _, j := range jobs {
-					stalls := ""
-					if n := len(j.GetStalls()); n > 0 {
-						stalls = style.Red(fmt.Sprint(n))
-					}
-					table.Row(j.GetName(), j.GetType(), jobState(style, j.GetState()), upOf(j), versionOf(j), stalls, ago(now, j.GetChanged()))
+	return list(a, &cobra.Command{
+		Use: "ls", Short: "List jobs",
+		Example: "  setpoint job ls --watch\n  setpoint job ls -l team=web -o name | xargs -n1 setpoint job restart",
+	}, &listing[*apiv1.Job]{
+		fetch: listJobs, view: viewed(view.OfJobs), labels: func(j *apiv1.Job) map[string]string { return j.GetSpec().GetLabels() },
+		columns: []column[*apiv1.Job]{
+			{"NAME", func(_ pen, j *apiv1.Job) string { return j.GetName() }, always},
+			{"TYPE", func(_ pen, j *apiv1.Job) string { return j.GetType() }, always},
+			{"STATE", func(p pen, j *apiv1.Job) string { return jobState(p.style, j.GetState()) }, always},
+			{"UP", func(_ pen, j *apiv1.Job) string { return upOf(j) }, always},
+			{"VERSION", func(_ pen, j *apiv1.Job) string { return versionOf(j) }, always},
+			{"STALLS", func(p pen, j *apiv1.Job) string {
+				if n := len(j.GetStalls()); n > 0 {
+					return p.style.Red(fmt.Sprint(n))
 				}
-				table.Write(w, style)
-			})
+				return ""
+			}, always},
+			{"CHANGED", func(p pen, j *apiv1.Job) string { return ago(p.now, j.GetChanged()) }, ages},
+			{"UPDATE", func(_ pen, j *apiv1.Job) string {
+				if u := j.GetUpdate(); u != nil {
+					return updateText(u)
+				}
+				return ""
+			}, wide},
+			{"LABELS", func(_ pen, j *apiv1.Job) string { return pairs(j.GetSpec().GetLabels()) }, wide},
 		},
-	}
+	})
+}
+
+// listJobs returns all jobs by their names.
+func listJobs(ctx context.Context, s *server) ([]*apiv1.Job, error) {
+	return pages(func(token string) (*apiv1.ListJobsResponse, error) {
+		return ask(ctx, s, s.ListJobs, &apiv1.ListJobsRequest{PageToken: token})
+	}, func(r *apiv1.ListJobsResponse) ([]*apiv1.Job, string) { return r.GetJobs(), r.GetNextPageToken() })
 }
 
 // versionOf is a job's newest version, and how many slots do not have it although no update moves them.

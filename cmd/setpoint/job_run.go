@@ -37,7 +37,7 @@ On a terminal the command shows how far the job has come and ends when it has ru
 A job that was seen to run and fell back must run for as long as an update of it is watched (monitor).
 Exit codes: 3 if the job did not come to run in time, which is followed by what it waits for; 4 if it failed, used up its restarts or was rolled back.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !detach && !cmd.Flags().Changed("wait") && !a.json() && console.IsTerminal(a.out) {
+			if !detach && !cmd.Flags().Changed("wait") && !a.structured() && console.IsTerminal(a.out) {
 				wait = patience
 			}
 			if detach {
@@ -83,15 +83,15 @@ func (a *app) runFile(ctx context.Context, path string, f fileFlags, reason stri
 
 // printChanges prints what came of running jobs: with JSON one object for one job, and a list for several.
 func (a *app) printChanges(changes []*apiv1.JobResponse) error {
-	if a.json() {
+	if a.structured() {
 		if len(changes) == 1 {
-			return a.printJSON(view.OfJobChange(changes[0]))
+			return a.printValue(view.OfJobChange(changes[0]))
 		}
 		all := []view.JobChange{}
 		for _, res := range changes {
 			all = append(all, view.OfJobChange(res))
 		}
-		return a.printJSON(all)
+		return a.printValue(all)
 	}
 	for _, res := range changes {
 		j := res.GetJob()

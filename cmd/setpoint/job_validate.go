@@ -90,7 +90,7 @@ func (a *app) printValidation(s *source, f fileFlags, asked bool) error {
 	for _, job := range s.file.Jobs {
 		out.Jobs = append(out.Jobs, job.Spec.Name)
 	}
-	if !a.json() {
+	if !a.structured() {
 		if err := a.tell(s); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (a *app) printValidation(s *source, f fileFlags, asked bool) error {
 	for _, l := range s.losses() {
 		out.Losses = append(out.Losses, loss{place: placeOf(&l.At), Service: l.Service, Key: l.Key, Why: l.Why, Hint: l.Hint, Accepted: f.accepts(l)})
 	}
-	if err := a.printJSON(out); err != nil {
+	if err := a.printValue(out); err != nil {
 		return err
 	}
 	if !out.Valid {

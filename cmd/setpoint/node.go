@@ -20,37 +20,43 @@ import (
 
 func (a *app) nodeCommand() *cobra.Command {
 	return group("node", "See nodes, label them, empty them, and take them out",
-		a.nodeList(), a.nodeInspect(), a.nodeLabel(), a.orTry(a.nodeDrain(), tryAvailability("drain")),
+		a.nodeList(), named(a.nodeInspect()), a.nodeLabel(), a.orTry(a.nodeDrain(), tryAvailability("drain")),
 		a.orTry(a.nodeActivate(), tryAvailability("active")), a.orTry(a.nodePause(), tryAvailability("pause")), a.nodeDecommission(), a.nodeConfirmDown(), a.nodeRemove())
 }
 
 func (a *app) nodeList() *cobra.Command {
-	return &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List nodes", Args: takes(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect()
-			if err != nil {
-				return err
-			}
-			nodes, err := pages(func(token string) (*apiv1.ListNodesResponse, error) {
-				return ask(cmd.Context(), s, s.ListNodes, &apiv1.ListNodesRequest{PageToken: token})
-			}, func(r *apiv1.ListNodesResponse) ([]*apiv1.Node, string) { return r.GetNodes(), r.GetNextPageToken() })
-			if err != nil {
-				return err
-			}
-			slices.SortStableFunc(nodes, func(a, b *apiv1.Node) int { return strings.Compare(a.GetName(), b.GetName()) })
-			return a.print(view.OfNodes(nodes), func(w io.Writer, style console.Style) {
-				table := console.NewTable("NAME", "STATE", "FOR", "AVAILABILITY", "TASKS", "CPU USED", "MEMORY USED", "LABELS")
-				for _, n := range nodes {
-					used, capacity := n.GetUsed(), n.GetCapacity()
-					table.Row(n.GetName(), nodeState(style, n), ago(time.Now(), n.GetSince()), availability(style, n), fmt.Sprint(n.GetTasks()),
-						console.CPU(used.GetMilliCpu())+" of "+console.CPU(capacity.GetMilliCpu()),
-						console.Bytes(used.GetMemoryBytes())+" of "+console.Bytes(capacity.GetMemoryBytes()), pairs(n.GetLabels()))
-				}
-				table.Write(w, style)
-			})
+	return list(a, &cobra.Command{
+		Use: "ls", Short: "List nodes",
+		Example: "  setpoint node ls -o wide\n  setpoint node ls -l zone=a,disk!=hdd --watch\n  setpoint node ls -l zone=a -o name | xargs setpoint node pause",
+	}, &listing[*apiv1.Node]{
+		fetch: listNodes, view: viewed(view.OfNodes), labels: (*apiv1.Node).GetLabels,
+		columns: []column[*apiv1.Node]{
+			{"NAME", func(_ pen, n *apiv1.Node) string { return n.GetName() }, always},
+			{"STATE", func(p pen, n *apiv1.Node) string { return nodeState(p.style, n) }, always},
+			{"FOR", func(p pen, n *apiv1.Node) string { return ago(p.now, n.GetSince()) }, ages},
+			{"AVAILABILITY", func(p pen, n *apiv1.Node) string { return availability(p.style, n) }, always},
+			{"TASKS", func(_ pen, n *apiv1.Node) string { return fmt.Sprint(n.GetTasks()) }, always},
+			{"CPU USED", func(_ pen, n *apiv1.Node) string {
+				return console.CPU(n.GetUsed().GetMilliCpu()) + " of " + console.CPU(n.GetCapacity().GetMilliCpu())
+			}, always},
+			{"MEMORY USED", func(_ pen, n *apiv1.Node) string {
+				return console.Bytes(n.GetUsed().GetMemoryBytes()) + " of " + console.Bytes(n.GetCapacity().GetMemoryBytes())
+			}, always},
+			{"ID", func(_ pen, n *apiv1.Node) string { return n.GetId() }, wide},
+			{"AGENT", func(_ pen, n *apiv1.Node) string { return n.GetDescription().GetVersion() }, wide},
+			{"ADDRESSES", func(_ pen, n *apiv1.Node) string { return strings.Join(n.GetDescription().GetAddresses(), " ") }, wide},
+			{"LABELS", func(_ pen, n *apiv1.Node) string { return pairs(n.GetLabels()) }, long},
 		},
-	}
+	})
+}
+
+// listNodes returns all nodes by their names.
+func listNodes(ctx context.Context, s *server) ([]*apiv1.Node, error) {
+	nodes, err := pages(func(token string) (*apiv1.ListNodesResponse, error) {
+		return ask(ctx, s, s.ListNodes, &apiv1.ListNodesRequest{PageToken: token})
+	}, func(r *apiv1.ListNodesResponse) ([]*apiv1.Node, string) { return r.GetNodes(), r.GetNextPageToken() })
+	slices.SortStableFunc(nodes, func(a, b *apiv1.Node) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return nodes, err
 }
 
 func nodeState(style console.Style, n *apiv1.Node) string {
@@ -244,15 +250,15 @@ func (a *app) setAvailability(ctx context.Context, req *apiv1.SetAvailabilityReq
 
 // printNodes prints what came of a command about nodes: with JSON one object for one node, and a list for several.
 func (a *app) printNodes(nodes []*apiv1.NodeResponse) error {
-	if a.json() {
+	if a.structured() {
 		if len(nodes) == 1 {
-			return a.printJSON(view.OfNodeChange(nodes[0]))
+			return a.printValue(view.OfNodeChange(nodes[0]))
 		}
 		all := []view.NodeChange{}
 		for _, res := range nodes {
 			all = append(all, view.OfNodeChange(res))
 		}
-		return a.printJSON(all)
+		return a.printValue(all)
 	}
 	style := a.style(a.out)
 	for _, res := range nodes {

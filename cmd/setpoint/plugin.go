@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -14,40 +15,45 @@ import (
 )
 
 func (a *app) pluginCommand() *cobra.Command {
-	return group("plugin", "See the plugins that decide", a.pluginList(), a.pluginInspect(), a.pluginLogs(), a.pluginReload(), a.pluginShadow(), a.pluginConfirm(),
+	return group("plugin", "See the plugins that decide", a.pluginList(), named(a.pluginInspect()), a.pluginLogs(), a.pluginReload(), a.pluginShadow(), a.pluginConfirm(),
 		a.pluginNew(), a.pluginCheck(), a.pluginDescribe(), a.pluginRun(), a.pluginRecord(), a.pluginReplay(), a.pluginServe())
 }
 
 func (a *app) pluginList() *cobra.Command {
-	return &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List plugins", Args: takes(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect()
-			if err != nil {
-				return err
-			}
-			res, err := ask(cmd.Context(), s, s.ListPlugins, &apiv1.ListPluginsRequest{})
-			if err != nil {
-				return err
-			}
-			return a.print(view.OfPlugins(res.GetPlugins()), func(w io.Writer, style console.Style) {
-				now := time.Now()
-				table := console.NewTable("NAME", "VERSION", "STATE", "FOR", "PID", "RESTARTS", "INTERFACES", "MESSAGE")
-				var stalls []*apiv1.Stall
-				for _, p := range res.GetPlugins() {
-					pid := ""
-					if p.GetPid() != 0 {
-						pid = fmt.Sprint(p.GetPid())
-					}
-					table.Row(p.GetName(), p.GetVersion(), pluginState(style, p.GetState()), ago(now, p.GetSince()), pid, fmt.Sprint(p.GetRestarts()),
-						strings.Join(p.GetInterfaces(), " "), console.Shorten(p.GetMessage(), 60))
-					stalls = append(stalls, p.GetStalls()...)
+	return list(a, &cobra.Command{
+		Use: "ls", Short: "List plugins",
+		Example: "  setpoint plugin ls\n  setpoint plugin ls --watch",
+	}, &listing[*apiv1.Plugin]{
+		fetch: listPlugins, view: viewed(view.OfPlugins),
+		columns: []column[*apiv1.Plugin]{
+			{"NAME", func(_ pen, p *apiv1.Plugin) string { return p.GetName() }, always},
+			{"VERSION", func(_ pen, p *apiv1.Plugin) string { return p.GetVersion() }, always},
+			{"STATE", func(x pen, p *apiv1.Plugin) string { return pluginState(x.style, p.GetState()) }, always},
+			{"FOR", func(x pen, p *apiv1.Plugin) string { return ago(x.now, p.GetSince()) }, ages},
+			{"PID", func(_ pen, p *apiv1.Plugin) string {
+				if p.GetPid() == 0 {
+					return ""
 				}
-				table.Write(w, style)
-				writeStalls(w, style, now, stalls)
-			})
+				return fmt.Sprint(p.GetPid())
+			}, always},
+			{"RESTARTS", func(_ pen, p *apiv1.Plugin) string { return fmt.Sprint(p.GetRestarts()) }, always},
+			{"INTERFACES", func(_ pen, p *apiv1.Plugin) string { return strings.Join(p.GetInterfaces(), " ") }, always},
+			{"JOB TYPES", func(_ pen, p *apiv1.Plugin) string { return strings.Join(p.GetJobTypes(), " ") }, wide},
+			{"MESSAGE", func(_ pen, p *apiv1.Plugin) string { return p.GetMessage() }, long},
 		},
-	}
+		below: func(w io.Writer, style console.Style, now time.Time, plugins []*apiv1.Plugin) {
+			var stalls []*apiv1.Stall
+			for _, p := range plugins {
+				stalls = append(stalls, p.GetStalls()...)
+			}
+			writeStalls(w, style, now, stalls)
+		},
+	})
+}
+
+func listPlugins(ctx context.Context, s *server) ([]*apiv1.Plugin, error) {
+	res, err := ask(ctx, s, s.ListPlugins, &apiv1.ListPluginsRequest{})
+	return res.GetPlugins(), err
 }
 
 func pluginState(style console.Style, state string) string {

@@ -46,8 +46,8 @@ too, with their levels.`,
 
 func (a *app) printLine(l *apiv1.PluginLine) error {
 	at := timeOf(l.GetTime())
-	if a.json() {
-		return a.printJSONLine(map[string]any{"time": at, "pid": l.GetPid(), "stream": l.GetStream(), "text": l.GetText()})
+	if a.structured() {
+		return a.printNext(map[string]any{"time": at, "pid": l.GetPid(), "stream": l.GetStream(), "text": l.GetText()})
 	}
 	_, err := fmt.Fprintf(a.out, "%s %d %s\n", at.Local().Format("2006-01-02 15:04:05.000"), l.GetPid(), l.GetText())
 	return err

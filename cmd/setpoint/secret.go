@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ import (
 )
 
 func (a *app) secretCommand() *cobra.Command {
-	return group("secret", "Keep passwords and keys that tasks need, and that nobody is shown", a.secretList(), a.secretInspect(), a.secretCreate(), a.secretRotate(), a.secretRemove(), a.secretRekey())
+	return group("secret", "Keep passwords and keys that tasks need, and that nobody is shown", a.secretList(), named(a.secretInspect()), a.secretCreate(), a.secretRotate(), a.secretRemove(), a.secretRekey())
 }
 
 func (a *app) secretCreate() *cobra.Command {
@@ -98,29 +99,24 @@ func (a *app) readSecret(file string) ([]byte, error) {
 }
 
 func (a *app) secretList() *cobra.Command {
-	return &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List secrets, without their values", Args: takes(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect()
-			if err != nil {
-				return err
-			}
-			res, err := ask(cmd.Context(), s, s.ListSecrets, &apiv1.ListSecretsRequest{})
-			if err != nil {
-				return err
-			}
-			list := view.OfSecrets(res.GetSecrets())
-			return a.print(list, func(w io.Writer, style console.Style) {
-				table := console.NewTable("NAME", "VERSION", "SIZE", "CREATED", "BY", "JOBS")
-				for i, x := range list {
-					newest := x.Versions[len(x.Versions)-1]
-					created := ago(time.Now(), lastSecretVersion(res.GetSecrets()[i]).GetCreated())
-					table.Row(x.Name, fmt.Sprint(newest.Version), fmt.Sprint(newest.Size), created+" ago", newest.By, strings.Join(x.Users(), " "))
-				}
-				table.Write(w, style)
-			})
+	return list(a, &cobra.Command{Use: "ls", Short: "List secrets, without their values", Example: "  setpoint secret ls"}, &listing[*apiv1.SecretInfo]{
+		fetch: listSecrets, view: viewed(view.OfSecrets),
+		columns: []column[*apiv1.SecretInfo]{
+			{"NAME", func(_ pen, x *apiv1.SecretInfo) string { return x.GetName() }, always},
+			{"VERSION", func(_ pen, x *apiv1.SecretInfo) string { return fmt.Sprint(lastSecretVersion(x).GetVersion()) }, always},
+			{"SIZE", func(_ pen, x *apiv1.SecretInfo) string { return fmt.Sprint(lastSecretVersion(x).GetSizeBytes()) }, always},
+			{"CREATED", func(p pen, x *apiv1.SecretInfo) string { return ago(p.now, lastSecretVersion(x).GetCreated()) + " ago" }, ages},
+			{"BY", func(_ pen, x *apiv1.SecretInfo) string { return lastSecretVersion(x).GetBy() }, always},
+			{"JOBS", func(_ pen, x *apiv1.SecretInfo) string {
+				return strings.Join(view.OfSecrets([]*apiv1.SecretInfo{x})[0].Users(), " ")
+			}, long},
 		},
-	}
+	})
+}
+
+func listSecrets(ctx context.Context, s *server) ([]*apiv1.SecretInfo, error) {
+	res, err := ask(ctx, s, s.ListSecrets, &apiv1.ListSecretsRequest{})
+	return res.GetSecrets(), err
 }
 
 func lastSecretVersion(s *apiv1.SecretInfo) *apiv1.SecretVersion {

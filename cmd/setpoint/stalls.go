@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -20,7 +21,8 @@ func (a *app) stallsCommand() *cobra.Command {
 		Use: "stalls", Short: "Show everything that waits, longest first: why, and what would clear it", Args: takes(0, 0),
 		Long: `Shows everything that waits, longest first: why, and what would clear it. docs/STALLS.md explains the codes.
 
-With --watch the list is written anew whenever it changes; with JSON that is one value a line.`,
+With --watch the list is written anew whenever it changes; with JSON that is one value a line. With -o name it is what waits: tasks and slots as task why takes them.`,
+		Example: "  setpoint stalls --job web\n  setpoint stalls --watch\n  setpoint stalls --code constraint -o name | xargs -n1 setpoint task why",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.connect()
 			if err != nil {
@@ -39,8 +41,8 @@ With --watch the list is written anew whenever it changes; with JSON that is one
 	}
 	cmd.Flags().StringVar(&job, "job", "", "only what this `job` waits for")
 	cmd.Flags().StringVar(&code, "code", "", "only with this `code`")
-	cmd.Flags().BoolVar(&watch, "watch", false, "show changes as they come, until interrupted")
-	return cmd
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show changes as they come, until interrupted")
+	return named(cmd)
 }
 
 func listStalls(ctx context.Context, s *server, req *apiv1.ListStallsRequest) ([]*apiv1.Stall, error) {
@@ -65,41 +67,35 @@ func writeAllStalls(w io.Writer, style console.Style, stalls []*apiv1.Stall) {
 // watchStalls shows the list whenever what waits, or why, has changed.
 func (a *app) watchStalls(ctx context.Context, s *server, req *apiv1.ListStallsRequest) error {
 	shown := "never"
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
+	return a.watch(ctx, s, func(ctx context.Context) error {
 		stalls, err := listStalls(ctx, s, req)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if err != nil {
 			return err
 		}
-		if now := stallsKey(stalls); now != shown {
-			shown = now
-			if err := a.showStalls(stalls); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
+		now := stallsKey(stalls)
+		// On a terminal their age goes on.
+		if drawn := console.IsTerminal(a.out) && !a.structured() && a.output != outputName; now == shown && !drawn {
 			return nil
-		case <-tick.C:
 		}
-	}
+		shown = now
+		return a.showStalls(stalls)
+	})
 }
 
 func (a *app) showStalls(stalls []*apiv1.Stall) error {
-	if a.json() {
-		return a.printJSONLine(view.OfStalls(stalls))
+	switch {
+	case a.structured():
+		return a.printNext(view.OfStalls(stalls))
+	case a.output == outputName:
+		return a.print(view.OfStalls(stalls), nil)
 	}
+	var text bytes.Buffer
+	writeAllStalls(&text, a.style(a.out), stalls)
 	if console.IsTerminal(a.out) {
-		fmt.Fprint(a.out, "\x1b[H\x1b[2J")
-	} else {
-		fmt.Fprintf(a.out, "== %s\n", time.Now().Format(time.TimeOnly))
+		return console.Redraw(a.out, text.String())
 	}
-	writeAllStalls(a.out, a.style(a.out), stalls)
-	return nil
+	_, err := fmt.Fprintf(a.out, "== %s\n%s", time.Now().Format(time.TimeOnly), text.String())
+	return err
 }
 
 // stallsKey is equal for lists that say the same.

@@ -21,34 +21,59 @@ import (
 
 func (a *app) taskCommand() *cobra.Command {
 	return group("task", "See tasks, why they wait, and what they print; run commands in them, and stop single ones",
-		a.taskList(), a.taskInspect(), a.taskWhy(), a.taskHistory(), a.taskLogs(), a.taskExec(), a.taskStop())
+		a.taskList(), named(a.taskInspect()), a.taskWhy(), a.taskHistory(), a.taskLogs(), a.taskExec(), a.taskStop())
 }
 
 func (a *app) taskList() *cobra.Command {
 	var job, node string
 	var all bool
-	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List tasks: those that are not dead, and the last dead one of each slot", Args: takes(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect()
+	cmd := list(a, &cobra.Command{
+		Use: "ls", Short: "List tasks: those that are not dead, and the last dead one of each slot",
+		Example: "  setpoint task ls --job web --watch\n  setpoint task ls --node n1 -o wide\n  setpoint task ls --job web -o name | xargs -n1 setpoint task stop",
+	}, &listing[*apiv1.Task]{
+		fetch: func(ctx context.Context, s *server) ([]*apiv1.Task, error) {
+			tasks, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: job, Node: node, All: true})
 			if err != nil {
-				return err
+				return nil, err
 			}
-			tasks, err := listTasks(cmd.Context(), s, &apiv1.ListTasksRequest{Job: job, Node: node, All: true})
-			if err != nil {
-				return err
+			if len(tasks) == 0 && job != "" { // a name that is none would look like a job without tasks
+				if _, err := ask(ctx, s, s.GetJob, &apiv1.GetJobRequest{Job: job}); err != nil {
+					return nil, err
+				}
 			}
 			if !all {
 				tasks = withoutHistory(tasks)
 			}
 			sortTasks(tasks)
-			return a.print(view.OfTasks(tasks), func(w io.Writer, style console.Style) { a.writeTasks(w, style, tasks) })
+			return tasks, nil
 		},
-	}
+		view: viewed(view.OfTasks), columns: taskColumns(),
+	})
 	cmd.Flags().StringVar(&job, "job", "", "only tasks of this `job`")
 	cmd.Flags().StringVar(&node, "node", "", "only tasks on this `node`")
 	cmd.Flags().BoolVar(&all, "all", false, "all dead tasks that are still known, too")
 	return cmd
+}
+
+func taskColumns() []column[*apiv1.Task] {
+	return []column[*apiv1.Task]{
+		{"ID", func(_ pen, t *apiv1.Task) string { return t.GetId() }, always},
+		{"NODE", func(_ pen, t *apiv1.Task) string { return t.GetNode() }, always},
+		{"PHASE", func(p pen, t *apiv1.Task) string { return phaseText(p.style, t.GetPhase()) }, always},
+		{"FOR", func(p pen, t *apiv1.Task) string { return ago(p.now, phaseSince(t)) }, ages},
+		{"VERSION", func(_ pen, t *apiv1.Task) string { return fmt.Sprint(t.GetJobVersion()) }, always},
+		{"DESIRED", func(_ pen, t *apiv1.Task) string { return t.GetDesired().GetState() }, wide},
+		{"OBSERVED", func(_ pen, t *apiv1.Task) string { return t.GetObserved().GetState() }, wide},
+		{"PORTS", func(_ pen, t *apiv1.Task) string {
+			var ports []string
+			for _, p := range t.GetPorts() {
+				ports = append(ports, fmt.Sprintf("%s=%d", p.GetName(), p.GetNumber()))
+			}
+			return strings.Join(ports, " ")
+		}, wide},
+		{"MADE FOR", func(_ pen, t *apiv1.Task) string { return t.GetWhy() }, wide},
+		{"WHY", func(_ pen, t *apiv1.Task) string { return taskNote(t) }, long},
+	}
 }
 
 func listTasks(ctx context.Context, s *server, req *apiv1.ListTasksRequest) ([]*apiv1.Task, error) {
@@ -87,12 +112,7 @@ func compareSlots(a, b string) int {
 }
 
 func (a *app) writeTasks(w io.Writer, style console.Style, tasks []*apiv1.Task) {
-	now := time.Now()
-	table := console.NewTable("ID", "NODE", "PHASE", "FOR", "VERSION", "WHY")
-	for _, t := range tasks {
-		table.Row(t.GetId(), t.GetNode(), phaseText(style, t.GetPhase()), ago(now, phaseSince(t)), fmt.Sprint(t.GetJobVersion()), taskNote(t))
-	}
-	table.Write(w, style)
+	(&listing[*apiv1.Task]{columns: taskColumns()}).write(w, style, false, tasks)
 }
 
 // phaseSince returns since when a task is in its phase.

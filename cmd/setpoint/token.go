@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -52,30 +53,25 @@ everything, an operator changes jobs and nodes, an admin makes tokens and runs o
 }
 
 func (a *app) tokenList() *cobra.Command {
-	return &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List tokens, without their secrets", Args: takes(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect()
-			if err != nil {
-				return err
-			}
-			res, err := ask(cmd.Context(), s, s.ListTokens, &apiv1.ListTokensRequest{})
-			if err != nil {
-				return err
-			}
-			return a.print(view.OfTokens(res.GetTokens()), func(w io.Writer, style console.Style) {
-				table := console.NewTable("ID", "ROLE", "CREATED", "EXPIRES")
-				for _, t := range res.GetTokens() {
-					expires := "never"
-					if t.GetExpires() != nil {
-						expires = timeOf(t.GetExpires()).Local().Format(time.DateTime)
-					}
-					table.Row(t.GetId(), t.GetRole(), ago(time.Now(), t.GetCreated())+" ago", expires)
+	return list(a, &cobra.Command{Use: "ls", Short: "List tokens, without their secrets", Example: "  setpoint token ls"}, &listing[*apiv1.Token]{
+		fetch: listTokens, view: viewed(view.OfTokens),
+		columns: []column[*apiv1.Token]{
+			{"ID", func(_ pen, t *apiv1.Token) string { return t.GetId() }, always},
+			{"ROLE", func(_ pen, t *apiv1.Token) string { return t.GetRole() }, always},
+			{"CREATED", func(p pen, t *apiv1.Token) string { return ago(p.now, t.GetCreated()) + " ago" }, ages},
+			{"EXPIRES", func(_ pen, t *apiv1.Token) string {
+				if t.GetExpires() == nil {
+					return "never"
 				}
-				table.Write(w, style)
-			})
+				return timeOf(t.GetExpires()).Local().Format(time.DateTime)
+			}, always},
 		},
-	}
+	})
+}
+
+func listTokens(ctx context.Context, s *server) ([]*apiv1.Token, error) {
+	res, err := ask(ctx, s, s.ListTokens, &apiv1.ListTokensRequest{})
+	return res.GetTokens(), err
 }
 
 func (a *app) tokenRemove() *cobra.Command {

@@ -104,7 +104,7 @@ var homes = map[string][]string{
 	"github.com/compose-spec/compose-go":    {"core/compose"},
 	"github.com/santhosh-tekuri/jsonschema": {"core/compose"},
 	"github.com/sirupsen/logrus":            {"core/compose"},
-	"go.yaml.in/yaml":                       {"core/compose"},
+	"go.yaml.in/yaml":                       {"core/compose", "cmd/setpoint/internal/view"},
 
 	"github.com/containerd/errdefs":       {"agent/driver/docker"},
 	"github.com/moby/moby/api":            {"agent/driver/docker"},
@@ -124,7 +124,7 @@ var homes = map[string][]string{
 	"golang.org/x/sync":                   {"core/...", "agent/...", "client/...", "cmd/..."},
 	"golang.org/x/sys":                    {"sdk", "core/cgroup", "core/pluginhost/...", "core/store/bolt", "agent/...", "cmd/...", "test/internal/bench"},
 	"golang.org/x/term":                   {"cmd/..."},
-	"golang.org/x/text":                   {"core/jobfile", "core/compose"},
+	"golang.org/x/text":                   {"core/jobfile", "core/compose", "cmd/setpoint/internal/console"},
 	"google.golang.org/genproto":          {"sdk/...", "core/pluginhost/..."},
 	"google.golang.org/grpc":              {"sdk/...", "core/pluginhost/...", "cmd/...", "test/internal/faultplugin"},
 	"google.golang.org/protobuf":          {"sdk/...", "proto/...", "core/store/...", "core/pluginhost/...", "core/dispatch", "core/api", "core/dashboard", "agent/...", "client/...", "cmd/...", "test/internal/faultplugin"},

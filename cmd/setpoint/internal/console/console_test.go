@@ -31,7 +31,7 @@ func TestTable(t *testing.T) {
 
 func TestWidth(t *testing.T) {
 	for text, want := range map[string]int{
-		"": 0, "abc": 3, "häuser": 6, "\x1b[31mred\x1b[0m": 3, "\x1b[1m\x1b[31mx\x1b[0m\x1b[0my": 2, "\x1b[cut": 5,
+		"": 0, "abc": 3, "häuser": 6, "\x1b[31mred\x1b[0m": 3, "\x1b[1m\x1b[31mx\x1b[0m\x1b[0my": 2, "\x1b[cut": 5, "日本": 4, "e\u0301": 1,
 	} {
 		if got := Width(text); got != want {
 			t.Errorf("Width(%q) = %d, want %d", text, got, want)
@@ -122,6 +122,60 @@ func TestShorten(t *testing.T) {
 	for text, want := range map[string]string{"": "", "short": "short", "häuser häuser": "häuser häu…", "one\ntwo": "one…"} {
 		if got := Shorten(text, 10); got != want {
 			t.Errorf("Shorten(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, tt := range []struct {
+		text    string
+		columns int
+		want    string
+	}{
+		{"short", 5, "short"},
+		{"shorter", 5, "shor…"},
+		{"\x1b[31mstalled\x1b[0m", 4, "\x1b[31msta…\x1b[0m"},
+		{"日本語", 5, "日本…"},
+		{"日本語", 4, "日…"},
+	} {
+		if got := Cut(tt.text, tt.columns); got != tt.want {
+			t.Errorf("Cut(%q, %d) = %q, want %q", tt.text, tt.columns, got, tt.want)
+		}
+	}
+}
+
+// What a task or a plugin says must not move the cursor, nor break a table.
+func TestLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain": "plain", "one\ntwo\tthree": "one two three", "\x1b[31mred\x1b[0m": "\x1b[31mred\x1b[0m", "\x1b[2Jgone\a": "[2Jgone", "\x1b]0;title\x07": "]0;title",
+	} {
+		if got := Line(text); got != want {
+			t.Errorf("Line(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestTableFitsItsWindow(t *testing.T) {
+	fill := func() *Table {
+		table := NewTable("ID", "NODE", "WHY", "LABELS").Long("WHY", "LABELS")
+		table.Row("web-with-a-long-name/1/1234", "n1", "no node can run it (3 nodes: 3 fail)", "zone=a disk=ssd")
+		return table
+	}
+	for _, tt := range []struct {
+		columns int
+		want    string
+	}{
+		{0, "web-with-a-long-name/1/1234  n1    no node can run it (3 nodes: 3 fail)  zone=a disk=ssd"},
+		{88, "web-with-a-long-name/1/1234  n1    no node can run it (3 nodes: 3 fail)  zone=a disk=ssd"},
+		{70, "web-with-a-long-name/1/1234  n1    no node can run i…  zone=a disk=ssd"},
+		{60, "web-with-a-long-name/1/1234  n1    no node ca…  zone=a disk…"},
+		{20, "web-with-a-long-name/1/1234  n1    no node…  zone=a …"}, // there is no more to give, and an id is not cut
+	} {
+		var out strings.Builder
+		fill().Write(&out, Style{Columns: tt.columns})
+		_, row, _ := strings.Cut(out.String(), "\n")
+		if strings.TrimSuffix(row, "\n") != tt.want {
+			t.Errorf("%d columns: got\n%q, want\n%q", tt.columns, row, tt.want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ type Progress struct {
 
 // NewProgress returns a progress display on w.
 func NewProgress(w io.Writer) *Progress {
-	return &Progress{w: w, terminal: IsTerminal(w), columns: columns(w)}
+	return &Progress{w: w, terminal: IsTerminal(w), columns: Columns(w)}
 }
 
 // Show replaces the line, if it changed.

@@ -1,7 +1,10 @@
 package console
 
 import (
+	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 )
@@ -26,4 +29,17 @@ func Size(streams ...any) (rows, columns int) {
 		}
 	}
 	return 0, 0
+}
+
+// Redraw replaces what the terminal that w is shows by text. What does not fit the window is left out, and that is said.
+func Redraw(w io.Writer, text string) error {
+	rows, _ := Size(w)
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if rows > 1 && len(lines) > rows-1 {
+		more := len(lines) - (rows - 2)
+		lines = append(lines[:rows-2], fmt.Sprintf("… %d more", more))
+	}
+	const home, endOfLine, rest = "\x1b[H", "\x1b[K\n", "\x1b[J"
+	_, err := io.WriteString(w, home+strings.Join(lines, endOfLine)+endOfLine+rest)
+	return err
 }

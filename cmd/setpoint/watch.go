@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// How often something that is watched is asked for: not more often, and not more rarely, since not all that changes is an event. What takes long to ask for is asked
+// for more rarely, so that watching it costs the server no more than a fifth of one processor.
+const (
+	watchLeast = 300 * time.Millisecond
+	watchMost  = 2 * time.Second
+	watchShare = 5
+)
+
+// watch calls look at once and whenever something has happened at the server, until the context ends. A server that went away after the first time is waited for.
+func (a *app) watch(ctx context.Context, s *server, look func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	happened := make(chan struct{}, 1)
+	var following sync.WaitGroup
+	following.Go(func() {
+		s.Changes(ctx, func() {
+			select {
+			case happened <- struct{}{}:
+			default:
+			}
+		})
+	})
+	defer following.Wait()
+	defer cancel()
+	away := false
+	for first := true; ; first = false {
+		began := time.Now()
+		err := look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && (first || !unreachable(err)):
+			return err
+		case err != nil && !away:
+			fmt.Fprintf(a.errOut, "No answer from the server at %s since %s; what is shown is from before. Trying again.\n", s.Addr(), began.Format(time.TimeOnly))
+		case err == nil && away:
+			fmt.Fprintln(a.errOut, "The server answers again.")
+		}
+		away = err != nil
+		if pause(ctx, nil, max(watchLeast, watchShare*time.Since(began))) != nil || pause(ctx, happened, watchMost) != nil {
+			return nil
+		}
+	}
+}
+
+// pause waits so long, or until something has happened. It returns the context's error once that ends.
+func pause(ctx context.Context, happened <-chan struct{}, long time.Duration) error {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-happened:
+	case <-timer.C:
+	}
+	return ctx.Err()
+}
