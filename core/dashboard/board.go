@@ -18,12 +18,10 @@ type board struct {
 	nodes   memo[*nodeMap]
 	counts  memo[counts]
 	plugins memo[[]*apiv1.GetPluginResponse]
-	tally   tally
 	why     whys
 
-	mu       sync.Mutex // guards what follows
-	watchers int
-	next     chan struct{} // closed at the next commit; nil: nobody waits for one
+	mu   sync.Mutex    // guards what follows
+	next chan struct{} // closed at the next commit; nil: nobody waits for one
 }
 
 func newBoard(opts Options) *board {
@@ -38,18 +36,6 @@ func (b *board) view() *engine.State { return b.opts.View().At(b.opts.Now()) }
 
 func (b *board) revision() uint64 { return uint64(b.opts.View().Revision) }
 
-// watch counts somebody who looks, until the function that it returns is called. While nobody does, commits cost nothing.
-func (b *board) watch() (end func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.watchers++
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.watchers--
-	}
-}
-
 // changed returns what is closed at the next commit.
 func (b *board) changed() <-chan struct{} {
 	b.mu.Lock()
@@ -60,19 +46,13 @@ func (b *board) changed() <-chan struct{} {
 	return b.next
 }
 
-func (b *board) committed(turn engine.Turn) {
+func (b *board) committed() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.next != nil {
 		close(b.next)
 		b.next = nil
 	}
-	watched := b.watchers > 0
-	b.mu.Unlock()
-	if watched {
-		b.tally.add(turn)
-		return
-	}
-	b.tally.stop()
 }
 
 // How old what was found may be: it is looked for again no sooner than this after the last time, and only if something was committed, or after longer, since some of

@@ -11,40 +11,6 @@ import (
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
-func TestTallyFollowsTurns(t *testing.T) {
-	var tally tally
-	s := engine.Assemble("c1", 5, moment(0), job("web", 3), slot("web", "1", up), slot("web", "2", nil), slot("web", "3", func(s *cluster.Slot) { s.Done, s.Failed = true, true }))
-	looked := func(s *engine.State) slotCounts {
-		var out slotCounts
-		tally.look(func() *engine.State { return s }, func(all map[string]*slotCounts) {
-			if c := all["web"]; c != nil {
-				out = *c
-			}
-		})
-		out.open = nil
-		return out
-	}
-	if got := looked(s); got.wanted != 3 || got.up != 1 || got.done != 1 || got.failed != 1 {
-		t.Errorf("at first it is %+v", got)
-	}
-	next := engine.Assemble("c1", 6, moment(0), job("web", 3), slot("web", "1", up), slot("web", "2", up))
-	tally.add(engine.Turn{Before: s, State: next, Changes: []engine.Authored{
-		{Change: cluster.PutSlot{Slot: slot("web", "2", nil)}}, {Change: cluster.PutSlot{Slot: slot("web", "2", up)}}, {Change: cluster.RemoveSlot{Job: "web", Key: "3"}},
-	}})
-	// What it is shown now has no slots: only the turn can tell.
-	if got := looked(engine.Assemble("c1", 6, moment(0))); got.wanted != 2 || got.up != 2 || got.done != 0 {
-		t.Errorf("after a turn it is %+v", got)
-	}
-	tally.add(engine.Turn{Before: s, State: next, Changes: []engine.Authored{{Change: cluster.RemoveSlot{Job: "web", Key: "1"}}}})
-	if got := looked(next); got.wanted != 2 {
-		t.Errorf("a turn that was counted was counted again: %+v", got)
-	}
-	tally.stop() // a turn was not added
-	if got := looked(engine.Assemble("c1", 8, moment(0), job("web", 1), slot("web", "1", nil))); got.wanted != 1 || got.up != 0 {
-		t.Errorf("begun anew it is %+v", got)
-	}
-}
-
 func TestSlotsOfRefusedNodesAreNotWanted(t *testing.T) {
 	limited := func(key string) *cluster.Slot {
 		return slot("web", key, func(s *cluster.Slot) { s.Nodes = []cluster.NodeID{cluster.NodeID(key)} })

@@ -71,8 +71,8 @@ func New(opts Options) (*Dashboard, error) {
 // server has to be reached from a page.
 func (d *Dashboard) Handler() http.Handler { return d.handler }
 
-// Committed takes a turn. It is called after every commit, in order, and never blocks; while nobody looks at the dashboard it does nothing.
-func (d *Dashboard) Committed(turn engine.Turn) { d.board.committed(turn) }
+// Committed says that there is a newer state. It is called after every commit and never blocks; while nobody looks at the dashboard it does nothing.
+func (d *Dashboard) Committed(engine.Turn) { d.board.committed() }
 
 // Run ends sessions whose time is over, until the context ends; then it ends all of them, and with them what is sent to their browsers.
 func (d *Dashboard) Run(ctx context.Context) error {

@@ -43,13 +43,11 @@ var jobUrgency = map[string]int{
 func (b *board) jobRows() ([]*jobRow, error) {
 	return b.jobs.get(b.revision(), func() ([]*jobRow, error) {
 		var out []*jobRow
-		b.tally.look(b.view, func(all map[string]*slotCounts) {
-			s := b.view()
-			stalled := stalledJobs(s)
-			for j := range s.Jobs() {
-				out = append(out, rowOf(s, j, all[j.Name], stalled[j.Name]))
-			}
-		})
+		s := b.view()
+		stalled := stalledJobs(s)
+		for j := range s.Jobs() {
+			out = append(out, rowOf(s, j, stalled[j.Name]))
+		}
 		slices.SortStableFunc(out, func(a, b *jobRow) int { return cmp.Compare(a.urgency, b.urgency) })
 		return out, nil
 	})
@@ -94,12 +92,10 @@ type stallKinds struct {
 	other bool
 }
 
-func rowOf(s *engine.State, j *cluster.Job, n *slotCounts, stalls stallKinds) *jobRow {
-	if n == nil {
-		n = &slotCounts{}
-	}
+func rowOf(s *engine.State, j *cluster.Job, stalls stallKinds) *jobRow {
+	n := s.SlotCounts(j.Name)
 	r := &jobRow{
-		Name: j.Name, Type: j.Control.Spec.Type, Version: j.Control.Version, Wanted: n.wanted + wantedOpen(s, j.Name, n), Up: n.up, Done: n.done, Failed: n.failed,
+		Name: j.Name, Type: j.Control.Spec.Type, Version: j.Control.Version, Wanted: n.Wanted - unwantedOpen(s, j.Name), Up: n.Up, Done: n.Done, Failed: n.Failed,
 		Stalled: stalls.other, Changed: j.Control.Changed.WallTime(), Update: j.Update,
 	}
 	counts := engine.JobCounts{Wanted: int64(r.Wanted), Up: int64(r.Up), Done: int64(r.Done), Failed: int64(r.Failed)}
@@ -121,20 +117,19 @@ func rowOf(s *engine.State, j *cluster.Job, n *slotCounts, stalls stallKinds) *j
 	return r
 }
 
-// wantedOpen returns how many of a job's slots that are limited to nodes and have nothing up are wanted: those that have a task or a stall. Filters keep the others
-// from all of their nodes.
-func wantedOpen(s *engine.State, job string, n *slotCounts) int {
-	wanted := 0
-	for key := range n.open {
+// unwantedOpen returns how many of a job's open slots are not wanted: those that have neither a task nor a stall. Filters keep them from all of their nodes.
+func unwantedOpen(s *engine.State, job string) int {
+	unwanted := 0
+	for key := range s.OpenSlots(job) {
 		live := false
 		for _, t := range s.SlotTasks(job, key) {
 			live = live || !t.Dead()
 		}
-		if live || len(s.StallsOf(cluster.Subject{Kind: cluster.SubjectSlot, ID: job + "/" + string(key)})) > 0 {
-			wanted++
+		if !live && len(s.StallsOf(cluster.Subject{Kind: cluster.SubjectSlot, ID: job + "/" + string(key)})) == 0 {
+			unwanted++
 		}
 	}
-	return wanted
+	return unwanted
 }
 
 // pending returns how many tasks of a job are wanted and not up.

@@ -40,7 +40,6 @@ func (d *Dashboard) follow(w http.ResponseWriter, a *ask, v *view) {
 	defer cancel()
 	stop := context.AfterFunc(a.session.ctx, cancel)
 	defer stop()
-	defer d.board.watch()()
 	w.Header().Set("Content-Type", "text/event-stream")
 	s := &stream{d: d, w: w, sent: map[string]template.HTML{}, stalled: -1}
 	if v.tail != nil {

@@ -27,7 +27,7 @@ import (
 
 // world is a dashboard in front of a real API, whose engine shows the state that a test made.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	d      *Dashboard
 	server *httptest.Server
 	events *api.Events
@@ -41,7 +41,7 @@ type world struct {
 	trusted bool
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, now: start, trusted: true, log: new(strings.Builder)}
 	w.events = api.NewEvents(1)

@@ -1,19 +1,34 @@
 package engine
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/tidwall/btree"
+
+	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
-// slotCounts is how many slots of each job are wanted, up and done, kept so that nobody has to look at every slot to know.
-type slotCounts struct{ jobs *btree.Map[string, slotCount] }
+// SlotCounts is how many slots a job has, by how they are. A slot that is not wanted counts nowhere.
+type SlotCounts struct {
+	Wanted int
+	Up     int // have a task that is up
+	Done   int // have had one that ended well, or as its restart rules let it
+	Failed int // are done by one that did not end well
+	Open   int // are limited to nodes and neither up nor done: filters may have left them no node, and then they are not wanted after all
+}
 
-type slotCount struct{ wanted, up, done int }
+// slotCounts are kept so that nobody has to look at every slot to know.
+type slotCounts struct {
+	jobs *btree.Map[string, SlotCounts]
+	open *btree.Map[string, struct{}] // by JOB/KEY
+}
 
-func newSlotCounts() slotCounts { return slotCounts{new(btree.Map[string, slotCount])} }
+func newSlotCounts() slotCounts {
+	return slotCounts{new(btree.Map[string, SlotCounts]), new(btree.Map[string, struct{}])}
+}
 
-func (c slotCounts) fork() slotCounts { return slotCounts{c.jobs.Copy()} }
+func (c slotCounts) fork() slotCounts { return slotCounts{c.jobs.Copy(), c.open.Copy()} }
 
 // change keeps up with a slot that was before and is after; "": it did not or does not exist.
 func (c slotCounts) change(id string, before, after packedSlot) {
@@ -21,14 +36,20 @@ func (c slotCounts) change(id string, before, after packedSlot) {
 	if was == is {
 		return
 	}
+	switch {
+	case is.Open > was.Open:
+		c.open.Set(id, struct{}{})
+	case is.Open < was.Open:
+		c.open.Delete(id)
+	}
 	one := after
 	if after == "" {
 		one = before
 	}
 	job := one.job(id)
 	n, _ := c.jobs.Get(job)
-	n = slotCount{n.wanted + is.wanted - was.wanted, n.up + is.up - was.up, n.done + is.done - was.done}
-	if n == (slotCount{}) {
+	n = SlotCounts{n.Wanted + is.Wanted - was.Wanted, n.Up + is.Up - was.Up, n.Done + is.Done - was.Done, n.Failed + is.Failed - was.Failed, n.Open + is.Open - was.Open}
+	if n == (SlotCounts{}) {
 		c.jobs.Delete(job)
 		return
 	}
@@ -36,16 +57,20 @@ func (c slotCounts) change(id string, before, after packedSlot) {
 }
 
 // count is what one slot counts for.
-func (s packedSlot) count() slotCount {
+func (s packedSlot) count() SlotCounts {
 	switch {
 	case s == "" || s.has(slotUnwanted):
-		return slotCount{}
+		return SlotCounts{}
+	case s.has(slotDone) && s.has(slotFailed):
+		return SlotCounts{Wanted: 1, Done: 1, Failed: 1}
 	case s.has(slotDone):
-		return slotCount{wanted: 1, done: 1}
+		return SlotCounts{Wanted: 1, Done: 1}
 	case s.has(slotUp):
-		return slotCount{wanted: 1, up: 1}
+		return SlotCounts{Wanted: 1, Up: 1}
+	case s.has(slotLimited):
+		return SlotCounts{Wanted: 1, Open: 1}
 	default:
-		return slotCount{wanted: 1}
+		return SlotCounts{Wanted: 1}
 	}
 }
 
@@ -59,8 +84,19 @@ func (s packedSlot) job(id string) string {
 	return job
 }
 
-// SlotCounts returns how many slots of a job are wanted, and of them how many are up and how many are done.
-func (s *State) SlotCounts(job string) (wanted, up, done int) {
+// SlotCounts returns how many slots of a job there are, by how they are.
+func (s *State) SlotCounts(job string) SlotCounts {
 	n, _ := s.slotCounts.jobs.Get(job)
-	return n.wanted, n.up, n.done
+	return n
+}
+
+// OpenSlots yields the slots of a job that SlotCounts counts as open.
+func (s *State) OpenSlots(job string) iter.Seq[cluster.SlotKey] {
+	return func(yield func(cluster.SlotKey) bool) {
+		prefix := job + "/"
+		s.slotCounts.open.Ascend(prefix, func(id string, _ struct{}) bool {
+			key, of := strings.CutPrefix(id, prefix)
+			return of && yield(cluster.SlotKey(key))
+		})
+	}
 }

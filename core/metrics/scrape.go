@@ -117,10 +117,10 @@ func collectJobs(view *engine.State, gauge emit) {
 		if named++; named > maxJobs {
 			continue
 		}
-		wanted, up, done := view.SlotCounts(j.Name)
-		gauge(slots, float64(wanted), j.Name, "wanted")
-		gauge(slots, float64(up), j.Name, "up")
-		gauge(slots, float64(done), j.Name, "done")
+		n := view.SlotCounts(j.Name)
+		gauge(slots, float64(n.Wanted), j.Name, "wanted")
+		gauge(slots, float64(n.Up), j.Name, "up")
+		gauge(slots, float64(n.Done), j.Name, "done")
 	}
 	for t, n := range types {
 		gauge(jobs, float64(n), t)

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/setpointd/setpoint/core/engine"
@@ -93,20 +94,31 @@ func (w *World) checkIndexes(st *engine.State) {
 }
 
 func (w *World) checkSlotCounts(st *engine.State, job string) {
-	var wanted, up, done int
+	var want engine.SlotCounts
+	var open []cluster.SlotKey
 	for _, s := range st.Slots(job) {
 		switch {
 		case s.Unwanted:
 			continue
 		case s.Done:
-			done++
+			want.Done++
+			if s.Failed {
+				want.Failed++
+			}
 		case !s.UpSince.IsZero():
-			up++
+			want.Up++
+		case len(s.Nodes) > 0:
+			want.Open++
+			open = append(open, s.Key)
 		}
-		wanted++
+		want.Wanted++
 	}
-	if w1, u1, d1 := st.SlotCounts(job); w1 != wanted || u1 != up || d1 != done {
-		w.failf("index: of the slots of %s %d are wanted, %d up and %d done, and %d, %d and %d are counted", job, wanted, up, done, w1, u1, d1)
+	if got := st.SlotCounts(job); got != want {
+		w.failf("index: the slots of %s are %+v, and are counted as %+v", job, want, got)
+	}
+	slices.Sort(open)
+	if got := slices.Collect(st.OpenSlots(job)); !slices.Equal(got, open) {
+		w.failf("index: open slots of %s are %q, and %q are listed", job, open, got)
 	}
 }
 
