@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
+	"github.com/setpointd/setpoint/core/near"
 )
 
 // app is what every command works with: its streams, the environment, and the global flags.
@@ -20,10 +23,21 @@ type app struct {
 	// environ is the whole environment, for files that speak of it; nil: nothing.
 	environ func() []string
 
+	// isTerminal tells terminals from other streams; nil: by asking the system.
+	isTerminal func(stream any) bool
+
 	dataDir string
 	addr    string
 	output  string
 	noColor bool
+}
+
+// terminal reports whether a stream is a terminal.
+func (a *app) terminal(stream any) bool {
+	if a.isTerminal != nil {
+		return a.isTerminal(stream)
+	}
+	return console.IsTerminal(stream)
 }
 
 // run executes one command line and returns its exit code.
@@ -49,9 +63,9 @@ Exit codes: 0 done, 1 error, 2 refused input, 3 stalled or timed out, 4 failed o
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.checkOutput(cmd) },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return refuse("`"+cmd.CommandPath()+" --help` shows what there is.", "%v", err)
+		return refuse(flagHint(cmd, err), "%v", err)
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.dataDir, "data-dir", "", "the server's data `directory`, with address and credentials (SETPOINT_DATA_DIR; default ~/.setpoint)")
@@ -61,7 +75,7 @@ Exit codes: 0 done, 1 error, 2 refused input, 3 stalled or timed out, 4 failed o
 	root.AddGroup(&cobra.Group{ID: "ask", Title: "Commands:"}, &cobra.Group{ID: "run", Title: "Daemons:"})
 	for _, cmd := range []*cobra.Command{
 		a.jobCommand(), a.taskCommand(), a.nodeCommand(), a.pluginCommand(), a.stallsCommand(), a.eventsCommand(), a.statusCommand(), a.secretCommand(), a.auditCommand(), a.tokenCommand(), a.caCommand(), a.certCommand(),
-		a.loginCommand(), a.dashboardCommand(), a.configCommand(), a.stateCommand(), a.replayCommand(), a.versionCommand(),
+		a.loginCommand(), a.dashboardCommand(), a.configCommand(), a.stateCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand(), a.manCommand(),
 	} {
 		cmd.GroupID = "ask"
 		root.AddCommand(cmd)
@@ -70,6 +84,8 @@ Exit codes: 0 done, 1 error, 2 refused input, 3 stalled or timed out, 4 failed o
 		cmd.GroupID = "run"
 		root.AddCommand(cmd)
 	}
+	root.SetHelpCommandGroupID("ask")
+	a.complete(root)
 	return root
 }
 
@@ -89,11 +105,31 @@ func subcommandOnly(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := "`" + cmd.CommandPath() + " --help` shows what there is."
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "Is `" + cmd.CommandPath() + " " + near[0] + "` meant?"
+	var there []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			there = append(append(there, sub.Name()), sub.Aliases...)
+		}
+	}
+	if meant := near.To(args[0], slices.Values(there)); len(meant) > 0 {
+		hint = "Is `" + cmd.CommandPath() + " " + meant[0] + "` meant?"
 	}
 	return refuse(hint, "unknown command %q for %q", args[0], cmd.CommandPath())
+}
+
+// flagHint says which flag may have been meant.
+func flagHint(cmd *cobra.Command, err error) string {
+	var none *pflag.NotExistError
+	if errors.As(err, &none) && len(none.GetSpecifiedName()) > 1 {
+		var there []string
+		add := func(f *pflag.Flag) { there = append(there, f.Name) }
+		cmd.Flags().VisitAll(add)
+		cmd.InheritedFlags().VisitAll(add)
+		if meant := near.To(none.GetSpecifiedName(), slices.Values(there)); len(meant) > 0 {
+			return "Is --" + meant[0] + " meant?"
+		}
+	}
+	return "`" + cmd.CommandPath() + " --help` shows what there is."
 }
 
 // takes is cobra.ExactArgs and the like with an error that says what is missing.

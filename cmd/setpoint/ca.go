@@ -20,6 +20,7 @@ func (a *app) caCommand() *cobra.Command {
 func (a *app) caShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show", Short: "Show the authority, and how far it is replaced", Args: takes(0, 0),
+		Example: "  setpoint ca show -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.connect()
 			if err != nil {
@@ -37,6 +38,7 @@ func (a *app) caShow() *cobra.Command {
 func (a *app) caRotate() *cobra.Command {
 	return &cobra.Command{
 		Use: "rotate", Short: "Replace the authority; both serve until ca finish", Args: takes(0, 0),
+		Example: "  setpoint ca rotate && setpoint ca show",
 		Long: `Makes a new authority for the cluster, which issues all certificates from now on. No task and no session is disturbed: whoever has a certificate of the old
 authority is served as before. Agents that are connected get a new certificate within a few heartbeats; people renew theirs with ` + "`setpoint login`" + `, and are told so by
 every command. Tokens made before serve as well.
@@ -60,6 +62,7 @@ func (a *app) caFinish() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use: "finish", Short: "Retire the old authority: its certificates and tokens serve no more", Args: takes(0, 0),
+		Example: "  setpoint ca finish",
 		Long: `Ends the replacement of the authority: certificates and tokens of the old one serve no more, and its key is removed. While nodes may have certificates of the old
 authority this is refused and says which. With --force they are locked out, and have to join again with a token and an empty data directory; their tasks run on until then,
 and are replaced as those of any node that is down.

@@ -21,6 +21,7 @@ func (a *app) configCommand() *cobra.Command {
 func (a *app) configValidate() *cobra.Command {
 	return &cobra.Command{
 		Use: "validate FILE…", Short: "Check configuration files, and ask each plugin about its settings", Args: takes(1, -1),
+		Example: "  setpoint config validate /etc/setpoint.hcl",
 		Long: `Checks configuration files, and directories of them, as one configuration. Each plugin is started and asked about its settings, as a server would,
 so that what is called valid here is what a server takes.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

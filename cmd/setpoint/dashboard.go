@@ -14,6 +14,7 @@ import (
 func (a *app) dashboardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "dashboard", Short: "Print a link with which a browser logs in to the dashboard", Args: takes(0, 0),
+		Example: "  setpoint dashboard",
 		Long: `Prints a link to the server's dashboard. A browser that opens it is logged in under the name and with the role of the credential that this command uses:
 readers look, operators change things too. The link serves once, for two minutes; the login ends after twelve hours, after an hour without use, or by logging out.
 

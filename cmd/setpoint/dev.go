@@ -36,6 +36,7 @@ func (a *app) devCommand() *cobra.Command {
 	var listen, pages, level, engine string
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Run a whole cluster on this machine: a server and some agents", Args: takes(0, 0),
+		Example: "  setpoint dev\n  setpoint dev --nodes 5 --data-dir /tmp/first-look",
 		Long: `Runs a whole cluster on this machine: this process is the server, and each node's agent is a process of its own. One line is printed when all of it is
 ready, one with a link to the dashboard, and one for each plugin that does not serve by then; the log is in the data directory, and so are address and credentials
 for other commands. The link logs in once, within two minutes; ` + "`setpoint dashboard`" + ` makes another.

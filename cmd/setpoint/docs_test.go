@@ -115,7 +115,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 }
 
 // notYet are commands that the design names and that are still to come.
-var notYet = map[string]bool{"state": true, "top": true}
+var notYet = map[string]bool{"state": true}
 
 // checkTyped says what is wrong with the words behind setpoint, or "".
 func checkTyped(words []string) string {
@@ -166,6 +166,31 @@ func TestEveryCommandIsDescribed(t *testing.T) {
 		}
 		for _, sub := range cmd.Commands() {
 			walk(sub)
+		}
+	}
+	walk((&app{}).root())
+}
+
+// TestEveryCommandHasAnExample holds that each command which does something shows how, with commands and flags that there are.
+func TestEveryCommandHasAnExample(t *testing.T) {
+	typed := regexp.MustCompile(`(?:^|[ (])setpoint ([a-z][^|;&#)>$]*)`)
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.HasSubCommands() {
+			for _, sub := range cmd.Commands() {
+				walk(sub)
+			}
+			return
+		}
+		if !cmd.Hidden && !strings.Contains(cmd.Example, cmd.CommandPath()) {
+			t.Errorf("%s has no example of itself", cmd.CommandPath())
+		}
+		for line := range strings.Lines(cmd.Example) {
+			for _, m := range typed.FindAllStringSubmatch(line, -1) {
+				if problem := checkTyped(strings.Fields(m[1])); problem != "" {
+					t.Errorf("%s: setpoint %s: %s", cmd.CommandPath(), strings.TrimSpace(m[1]), problem)
+				}
+			}
 		}
 	}
 	walk((&app{}).root())

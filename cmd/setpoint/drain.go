@@ -18,6 +18,7 @@ func (a *app) nodeDrain() *cobra.Command {
 	var wait, deadline time.Duration
 	cmd := &cobra.Command{
 		Use: "drain NAME…", Short: "Empty nodes: their tasks move away, within their jobs' budgets", Args: takes(1, -1),
+		Example: "  setpoint node drain n1 --wait 10m\n  setpoint node drain n1 n2 --deadline 30m --yes",
 		Long: `Empties nodes: their tasks move away, within their jobs' budgets, and nothing new starts there until they are activated. Nodes that are drained with one
 command take nothing from each other.
 

@@ -17,6 +17,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	var from uint64
 	cmd := &cobra.Command{
 		Use: "events", Short: "Show what happened, turn by turn", Args: takes(0, 0),
+		Example: "  setpoint events --job web --recent 20\n  setpoint events -f --kind stalled",
 		Long: `Shows what happened, turn by turn. With JSON and -f that is one event a line.
 
 Each event has the revision of its turn; --from goes on after an interruption without losing any, also one of the server.`,

@@ -35,7 +35,9 @@ type fakeServer struct {
 	why    *apiv1.WhyTaskResponse
 	events []*apiv1.WatchEventsResponse
 	plan   *apiv1.PlanResponse
-	refuse func() bool // whether the server does not answer; nil: it does
+
+	planError error
+	refuse    func() bool // whether the server does not answer; nil: it does
 }
 
 // newFake starts a fake server and writes its data directory.
@@ -189,7 +191,7 @@ func (f *fakeServer) RemoveJob(_ context.Context, req *connect.Request[apiv1.Rem
 
 func (f *fakeServer) Plan(_ context.Context, req *connect.Request[apiv1.PlanRequest]) (*connect.Response[apiv1.PlanResponse], error) {
 	f.note(req.Msg)
-	return respond(f.plan, nil)
+	return respond(f.plan, f.planError)
 }
 
 func (f *fakeServer) ListTasks(_ context.Context, req *connect.Request[apiv1.ListTasksRequest]) (*connect.Response[apiv1.ListTasksResponse], error) {

@@ -18,12 +18,13 @@ import (
 func (a *app) jobCommand() *cobra.Command {
 	return group("job", "Run jobs, change them, and see how they are",
 		a.jobRun(), a.jobPlan(), a.jobValidate(), a.jobConvert(), a.jobFmt(), a.jobInit(), a.jobSchema(), a.jobList(), named(a.jobInspect()), a.jobWhy(), named(a.jobHistory()),
-		a.orTry(a.jobStop(), tryStop(nil)), a.orTry(a.jobKill(), tryStop(durationpb.New(0))), a.orTry(a.jobStart(), tryStart),
-		a.orTry(a.jobRestart(), tryRestart), a.orTry(a.jobScale(), tryScale), a.orTry(a.jobRollback(), tryRollback),
-		a.orTry(a.jobRebalance(), tryRebalance), a.jobUpdate("pause", "Pause a job's update: no further slot moves"),
-		a.jobUpdate("resume", "Go on with an update that is paused or was cancelled"),
-		a.jobUpdate("cancel", "End a job's update or rebalance: slots keep the version that they have, tasks stay where they are"),
-		a.orTry(a.jobRemove(), tryRemove))
+		a.orTry(a.asks(a.jobStop(), tryStop(nil)), tryStop(nil)), a.orTry(a.asks(a.jobKill(), tryStop(durationpb.New(0))), tryStop(durationpb.New(0))),
+		a.orTry(a.jobStart(), tryStart),
+		a.orTry(a.jobRestart(), tryRestart), a.orTry(a.asks(a.jobScale(), tryScale), tryScale), a.orTry(a.jobRollback(), tryRollback),
+		a.orTry(a.jobRebalance(), tryRebalance), a.orTry(a.jobUpdate("pause", "Pause a job's update: no further slot moves"), tryUpdate("pause")),
+		a.orTry(a.jobUpdate("resume", "Go on with an update that is paused or was cancelled"), tryUpdate("resume")),
+		a.orTry(a.jobUpdate("cancel", "End a job's update or rebalance: slots keep the version that they have, tasks stay where they are"), tryUpdate("cancel")),
+		a.orTry(a.asks(a.jobRemove(), tryRemove), tryRemove))
 }
 
 func (a *app) jobList() *cobra.Command {
@@ -124,6 +125,7 @@ func (a *app) jobStop() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "stop NAME", Short: "Stop a job's tasks and keep the job; `job start` takes it back", Args: takes(1, 1),
+		Example: "  setpoint job stop web --dry-run\n  setpoint job stop web --wait 1m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
 				return ask(cmd.Context(), s, s.StopJob, &apiv1.StopJobRequest{Job: args[0]})
@@ -138,6 +140,7 @@ func (a *app) jobKill() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "kill NAME", Short: "Stop a job's tasks without giving them time, and keep the job", Args: takes(1, 1),
+		Example: "  setpoint job kill web --yes --wait 30s",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
 				return ask(cmd.Context(), s, s.StopJob, &apiv1.StopJobRequest{Job: args[0], Grace: durationpb.New(0)})
@@ -152,6 +155,7 @@ func (a *app) jobStart() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "start NAME", Short: "Start a job that was stopped", Args: takes(1, 1),
+		Example: "  setpoint job start web --wait 1m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
 				return ask(cmd.Context(), s, s.StartJob, &apiv1.StartJobRequest{Job: args[0]})
@@ -166,6 +170,7 @@ func (a *app) jobRestart() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "restart NAME", Short: "Replace every task, at the pace of the job's update section", Args: takes(1, 1),
+		Example: "  setpoint job restart web --wait 5m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
 				return ask(cmd.Context(), s, s.RestartJob, &apiv1.RestartJobRequest{Job: args[0]})
@@ -180,6 +185,7 @@ func (a *app) jobScale() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "scale NAME COUNT", Short: "Change how many slots a job has", Args: takes(2, 2),
+		Example: "  setpoint job scale web 5 --wait 1m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			count, err := number(args[1], "COUNT")
 			if err != nil {
@@ -199,6 +205,7 @@ func (a *app) jobRollback() *cobra.Command {
 	var to uint64
 	cmd := &cobra.Command{
 		Use: "rollback NAME", Short: "Go back to an earlier version of a job", Args: takes(1, 1),
+		Example: "  setpoint job rollback web --wait 5m\n  setpoint job rollback web --to 3",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
 				return ask(cmd.Context(), s, s.RollbackJob, &apiv1.RollbackJobRequest{Job: args[0], To: to})
@@ -214,6 +221,7 @@ func (a *app) jobRebalance() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "rebalance NAME", Short: "Move tasks to where they would be placed now", Args: takes(1, 1),
+		Example: "  setpoint job rebalance web --dry-run\n  setpoint job rebalance web --wait 5m",
 		Long: `Moves tasks to where they would be placed now: off nodes that have more of the job's tasks than others, such as after a node came back.
 
 It keeps to the job's max_unavailable and order, moves only what fits elsewhere now, and ends by itself; ` + "`setpoint job cancel` ends it early." + ` Nothing is ever
@@ -231,7 +239,7 @@ rebalanced unasked.`,
 func (a *app) jobUpdate(action, short string) *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use: action + " NAME", Short: short, Args: takes(1, 1),
+		Use: action + " NAME", Short: short, Args: takes(1, 1), Example: "  setpoint job " + action + " web",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
 				return ask(cmd.Context(), s, s.ControlUpdate, &apiv1.ControlUpdateRequest{Job: args[0], Action: action})
@@ -248,6 +256,7 @@ func (a *app) jobRemove() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "rm NAME", Aliases: []string{"remove"}, Short: "Stop a job's tasks and forget the job", Args: takes(1, 1),
+		Example: "  setpoint job rm web --dry-run\n  setpoint job rm web --wait 1m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {

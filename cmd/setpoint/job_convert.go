@@ -19,6 +19,7 @@ func (a *app) jobConvert() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use: "convert FILE", Short: "Write the jobs of a Compose file, or of any job file, as HCL", Args: takes(1, 1),
+		Example: "  setpoint job convert compose.yml >stack.hcl",
 		Long: `Writes the jobs of a Compose file (.yml, .yaml), or of a job file in JSON or with variables, as plain job files: to standard output, or with --out as a file
 JOB.hcl for each in a directory. What a Compose file says and jobs do not stands in comments, at the place where it would belong.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,6 +27,7 @@ func (a *app) jobFmt() *cobra.Command {
 	var f formatting
 	cmd := &cobra.Command{
 		Use: "fmt [FILE|DIRECTORY|-]…", Short: "Give job files their usual spacing", Args: takes(0, -1),
+		Example: "  setpoint job fmt jobs/",
 		Long: `Gives files in HCL their usual spacing, in place, and prints the names of those that it changed. Of a directory these are its *.hcl, with --recursive also those
 of the directories in it; without an argument the current directory is meant. - formats standard input to standard output.
 

@@ -21,7 +21,8 @@ func (a *app) jobInit() *cobra.Command {
 	driver, path := "", ""
 	cmd := &cobra.Command{
 		Use: "init [NAME]", Short: "Begin a job file, with comments about what can stand in it", Args: takes(0, 1),
-		Long: `Writes a job file NAME.hcl to begin with, which runs as it is and has comments about what else can stand in it. NAME is "example" if nothing is said.`,
+		Example: "  setpoint job init web >web.hcl",
+		Long:    `Writes a job file NAME.hcl to begin with, which runs as it is and has comments about what else can stand in it. NAME is "example" if nothing is said.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := "example"
 			if len(args) > 0 {

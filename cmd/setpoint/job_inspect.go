@@ -17,6 +17,7 @@ import (
 func (a *app) jobInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect NAME", Short: "Show all of a job: its slots, tasks, update, versions and what it waits for", Args: takes(1, 1),
+		Example: "  setpoint job inspect web\n  setpoint job inspect web -o yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {

@@ -42,6 +42,7 @@ func (a *app) jobPlan() *cobra.Command {
 	var f fileFlags
 	cmd := &cobra.Command{
 		Use: "plan FILE", Short: "Show what running a file would create, stop, move and stall, without doing it", Args: takes(1, 1),
+		Example: "  setpoint job plan web.hcl",
 		Long: `Shows what running the jobs of a file would create, stop, move and stall, step by step, without doing it. FILE is - for standard input.
 
 The server tries it on a copy of its state, in made-up time, by the same rules by which it decides in earnest; plugins are asked about that copy. What the
@@ -74,7 +75,7 @@ Exit codes: 0 if everything would come to be as asked, 3 if something would stal
 }
 
 // orTry gives a command --dry-run, with which what it asks for is only tried.
-func (a *app) orTry(cmd *cobra.Command, command func(cmd *cobra.Command, args []string) (*apiv1.PlanCommand, error)) *cobra.Command {
+func (a *app) orTry(cmd *cobra.Command, command planner) *cobra.Command {
 	var p planning
 	p.flags(cmd)
 	do := cmd.RunE
@@ -97,7 +98,7 @@ func (a *app) orTry(cmd *cobra.Command, command func(cmd *cobra.Command, args []
 
 // What follows is what commands ask for when they are only tried.
 
-func tryStop(grace *durationpb.Duration) func(*cobra.Command, []string) (*apiv1.PlanCommand, error) {
+func tryStop(grace *durationpb.Duration) planner {
 	return func(_ *cobra.Command, args []string) (*apiv1.PlanCommand, error) {
 		return &apiv1.PlanCommand{Command: &apiv1.PlanCommand_StopJob{StopJob: &apiv1.StopJobRequest{Job: args[0], Grace: grace}}}, nil
 	}
@@ -129,7 +130,7 @@ func tryRollback(cmd *cobra.Command, args []string) (*apiv1.PlanCommand, error) 
 	return &apiv1.PlanCommand{Command: &apiv1.PlanCommand_RollbackJob{RollbackJob: &apiv1.RollbackJobRequest{Job: args[0], To: to}}}, err
 }
 
-func tryAvailability(to string) func(*cobra.Command, []string) (*apiv1.PlanCommand, error) {
+func tryAvailability(to string) planner {
 	return func(cmd *cobra.Command, args []string) (*apiv1.PlanCommand, error) {
 		req := &apiv1.SetAvailabilityRequest{Nodes: args, Availability: to}
 		if f := cmd.Flags().Lookup("deadline"); f != nil {
@@ -143,6 +144,22 @@ func tryAvailability(to string) func(*cobra.Command, []string) (*apiv1.PlanComma
 		}
 		return &apiv1.PlanCommand{Command: &apiv1.PlanCommand_SetAvailability{SetAvailability: req}}, nil
 	}
+}
+
+func tryDecommission(cmd *cobra.Command, args []string) (*apiv1.PlanCommand, error) {
+	force, err := cmd.Flags().GetBool("force")
+	return &apiv1.PlanCommand{Command: &apiv1.PlanCommand_DecommissionNode{DecommissionNode: &apiv1.DecommissionNodeRequest{Node: args[0], Force: force}}}, err
+}
+
+func tryUpdate(action string) planner {
+	return func(_ *cobra.Command, args []string) (*apiv1.PlanCommand, error) {
+		return &apiv1.PlanCommand{Command: &apiv1.PlanCommand_ControlUpdate{ControlUpdate: &apiv1.ControlUpdateRequest{Job: args[0], Action: action}}}, nil
+	}
+}
+
+func tryStopTask(cmd *cobra.Command, args []string) (*apiv1.PlanCommand, error) {
+	req, err := stopTaskRequest(cmd, args[0])
+	return &apiv1.PlanCommand{Command: &apiv1.PlanCommand_StopTask{StopTask: req}}, err
 }
 
 // plan shows what commands would do.

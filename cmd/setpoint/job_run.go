@@ -28,6 +28,7 @@ func (a *app) jobRun() *cobra.Command {
 	var f fileFlags
 	cmd := &cobra.Command{
 		Use: "run FILE", Short: "Create the jobs of a file, or change them to what it says", Args: takes(1, 1),
+		Example: "  setpoint job run web.hcl --wait 2m\n  setpoint job run web.hcl --var image_tag=1.4 --reason \"release 1.4\"\n  setpoint job run compose.yml",
 		Long: `Creates the jobs of a file, or changes them to what it says. FILE is - for standard input.
 
 It is a job file (HCL or JSON), or a Compose file (.yml, .yaml), each of whose services becomes a job. What such a file says and jobs do not is listed with its

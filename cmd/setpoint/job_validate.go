@@ -61,6 +61,7 @@ func (a *app) jobValidate() *cobra.Command {
 	var offline bool
 	cmd := &cobra.Command{
 		Use: "validate FILE", Short: "Check a job file; a server that can be reached asks its plugins too", Args: takes(1, 1),
+		Example: "  setpoint job validate web.hcl --offline",
 		Long: `Checks a job file, or a Compose file, and says all that is wrong with it at once. FILE is - for standard input.
 
 A server that can be reached is asked whether its plugins accept what the file says to them; with --offline none is asked. With --output json every problem has its

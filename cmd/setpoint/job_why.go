@@ -19,6 +19,7 @@ import (
 func (a *app) jobWhy() *cobra.Command {
 	return &cobra.Command{
 		Use: "why NAME", Short: "Show everything that a job waits for, with each node and each reason", Args: takes(1, 1),
+		Example: "  setpoint job why web",
 		Long: `Shows everything that a job waits for: the job itself, its update, its slots, also those that have no task, and its tasks with each node and each reason;
 and what is behind that elsewhere: plugins that do not answer, nodes of its tasks that cannot be emptied, and what holds the whole cluster up.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/view"
@@ -20,8 +20,10 @@ import (
 
 func (a *app) nodeCommand() *cobra.Command {
 	return group("node", "See nodes, label them, empty them, and take them out",
-		a.nodeList(), named(a.nodeInspect()), a.nodeLabel(), a.orTry(a.nodeDrain(), tryAvailability("drain")),
-		a.orTry(a.nodeActivate(), tryAvailability("active")), a.orTry(a.nodePause(), tryAvailability("pause")), a.nodeDecommission(), a.nodeConfirmDown(), a.nodeRemove())
+		a.nodeList(), named(a.nodeInspect()), a.nodeLabel(),
+		a.orTry(a.asks(a.nodeDrain(), tryAvailability("drain")), tryAvailability("drain")),
+		a.orTry(a.nodeActivate(), tryAvailability("active")), a.orTry(a.nodePause(), tryAvailability("pause")),
+		a.orTry(a.asking(a.nodeDecommission(), a.decommissionQuestion), tryDecommission), a.asking(a.nodeConfirmDown(), a.confirmDownQuestion), a.nodeRemove())
 }
 
 func (a *app) nodeList() *cobra.Command {
@@ -100,6 +102,7 @@ func drainText(n *apiv1.Node) string {
 func (a *app) nodeInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect NAME", Short: "Show all of a node", Args: takes(1, 1),
+		Example: "  setpoint node inspect n1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {
@@ -178,6 +181,7 @@ func unitsText(units map[string]int64) string {
 
 func (a *app) nodeLabel() *cobra.Command {
 	var try planning
+	var yes bool
 	cmd := &cobra.Command{
 		Use: "label NAME KEY=VALUE… KEY-…", Short: "Set labels of a node, and remove those that are written with a dash behind", Args: takes(2, -1),
 		Long: `Sets labels of a node, and removes those that are written with a dash behind.
@@ -202,6 +206,11 @@ Running tasks whose job's constraints the node no longer meets move, within thei
 			if err != nil {
 				return err
 			}
+			if !try.dryRun && !yes && a.interactive() {
+				if err := a.askMoves(cmd.Context(), s, req); err != nil {
+					return err
+				}
+			}
 			res, err := ask(cmd.Context(), s, s.LabelNode, req)
 			if err != nil {
 				return err
@@ -214,7 +223,23 @@ Running tasks whose job's constraints the node no longer meets move, within thei
 		},
 	}
 	try.flags(cmd)
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; without a terminal nothing is asked")
 	return cmd
+}
+
+// askMoves asks before labels are changed if tasks would leave the node for that.
+func (a *app) askMoves(ctx context.Context, s *server, req *apiv1.LabelNodeRequest) error {
+	trial := proto.CloneOf(req)
+	trial.DryRun = true
+	res, err := ask(ctx, s, s.LabelNode, trial)
+	if err != nil {
+		return err
+	}
+	n := int64(len(res.GetMoves()))
+	if n > 0 && !a.confirm(fmt.Sprintf("setpoint node label %s: %s would move: %s", req.GetNode(), console.Count(n, "running task"), console.Shorten(strings.Join(res.GetMoves(), ", "), 200))) {
+		return refuse("--yes answers beforehand, --dry-run shows each step.", "nothing was done")
+	}
+	return nil
 }
 
 func writeLabels(w io.Writer, style console.Style, res *apiv1.NodeResponse, dryRun bool) {
@@ -274,6 +299,7 @@ func (a *app) printNodes(nodes []*apiv1.NodeResponse) error {
 func (a *app) nodeActivate() *cobra.Command {
 	return &cobra.Command{
 		Use: "activate NAME…", Short: "Let nodes take tasks again", Args: takes(1, -1),
+		Example: "  setpoint node activate n1 n2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.setAvailability(cmd.Context(), &apiv1.SetAvailabilityRequest{Nodes: args, Availability: "active"})
 		},
@@ -283,6 +309,7 @@ func (a *app) nodeActivate() *cobra.Command {
 func (a *app) nodePause() *cobra.Command {
 	return &cobra.Command{
 		Use: "pause NAME…", Short: "Keep what runs on nodes and start nothing new there, restarts included", Args: takes(1, -1),
+		Example: "  setpoint node pause n1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.setAvailability(cmd.Context(), &apiv1.SetAvailabilityRequest{Nodes: args, Availability: "pause"})
 		},
@@ -290,16 +317,14 @@ func (a *app) nodePause() *cobra.Command {
 }
 
 func (a *app) nodeDecommission() *cobra.Command {
-	var force, yes bool
+	var force bool
 	cmd := &cobra.Command{
 		Use: "decommission NAME", Short: "Declare that a node never comes back: its tasks are gone and are replaced", Args: takes(1, 1),
 		Long: `Declares that a node never comes back: its tasks are gone, and are replaced elsewhere.
 
 For a node that is not down it needs --force: its tasks may still run, and would then run twice until its agent hears of it.`,
+		Example: "  setpoint node decommission n3 --dry-run\n  setpoint node decommission n3 && setpoint node rm n3",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !yes && !a.confirm("Node "+args[0]+" will never come back, and its tasks are gone. Go on? [y/N] ") {
-				return refuse("--yes answers the question beforehand.", "nothing was done")
-			}
 			s, err := a.connect()
 			if err != nil {
 				return err
@@ -314,24 +339,30 @@ For a node that is not down it needs --force: its tasks may still run, and would
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also a node that is not down; its tasks may run twice")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }
 
-// confirm asks a person; where there is none the answer is yes.
-func (a *app) confirm(question string) bool {
-	if !console.IsTerminal(a.in) || !console.IsTerminal(a.errOut) {
-		return true
+// decommissionQuestion is asked of every node, also of one without tasks: it is for ever.
+func (a *app) decommissionQuestion(cmd *cobra.Command, args []string) (string, error) {
+	what, err := tryDecommission(cmd, args)
+	if err != nil {
+		return "", err
 	}
-	fmt.Fprint(a.errOut, question)
-	line, _ := bufio.NewReader(a.in).ReadString('\n')
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes"
+	s, err := a.connect()
+	if err != nil {
+		return "", err
+	}
+	text, err := a.wouldStop(cmd.Context(), s, what)
+	if text == "" {
+		text = "no task is touched."
+	}
+	return "the node never comes back, and its tasks are gone: " + text, err
 }
 
 func (a *app) nodeConfirmDown() *cobra.Command {
 	return &cobra.Command{
 		Use: "confirm-down NAME…", Short: "Say of silent nodes, when most are silent, that these are down", Args: takes(1, -1),
+		Example: "  setpoint node confirm-down n3 n4",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {
@@ -347,9 +378,30 @@ func (a *app) nodeConfirmDown() *cobra.Command {
 	}
 }
 
+// confirmDownQuestion says how many tasks would be taken for lost.
+func (a *app) confirmDownQuestion(cmd *cobra.Command, args []string) (string, error) {
+	s, err := a.connect()
+	if err != nil {
+		return "", err
+	}
+	var tasks int64
+	for _, name := range args {
+		res, err := ask(cmd.Context(), s, s.GetNode, &apiv1.GetNodeRequest{Node: name})
+		if err != nil {
+			return "", err
+		}
+		tasks += res.GetNode().GetTasks()
+	}
+	if tasks == 0 {
+		return "", nil
+	}
+	return console.Count(tasks, "task") + " would be taken for lost and replaced; if they run, they run twice until the agents are heard of again.", nil
+}
+
 func (a *app) nodeRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm NAME", Aliases: []string{"remove"}, Short: "Drop the record of a node that was decommissioned", Args: takes(1, 1),
+		Example: "  setpoint node decommission n3 && setpoint node rm n3",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {

@@ -12,10 +12,11 @@ import (
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/view"
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
 func (a *app) pluginCommand() *cobra.Command {
-	return group("plugin", "See the plugins that decide", a.pluginList(), named(a.pluginInspect()), a.pluginLogs(), a.pluginReload(), a.pluginShadow(), a.pluginConfirm(),
+	return group("plugin", "See the plugins that decide", a.pluginList(), named(a.pluginInspect()), a.pluginLogs(), a.pluginReload(), a.pluginShadow(), a.asking(a.pluginConfirm(), a.pluginConfirmQuestion),
 		a.pluginNew(), a.pluginCheck(), a.pluginDescribe(), a.pluginRun(), a.pluginRecord(), a.pluginReplay(), a.pluginServe())
 }
 
@@ -69,6 +70,7 @@ func pluginState(style console.Style, state string) string {
 func (a *app) pluginConfirm() *cobra.Command {
 	return &cobra.Command{
 		Use: "confirm NAME", Short: "Accept first answers of a plugin that would stop many tasks", Args: takes(1, 1),
+		Example: "  setpoint plugin confirm constraint",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {
@@ -82,4 +84,22 @@ func (a *app) pluginConfirm() *cobra.Command {
 			})
 		},
 	}
+}
+
+// pluginConfirmQuestion is what the server says that the plugin's answers would stop.
+func (a *app) pluginConfirmQuestion(cmd *cobra.Command, args []string) (string, error) {
+	s, err := a.connect()
+	if err != nil {
+		return "", err
+	}
+	res, err := ask(cmd.Context(), s, s.GetPlugin, &apiv1.GetPluginRequest{Plugin: args[0]})
+	if err != nil {
+		return "", err
+	}
+	for _, stall := range res.GetPlugin().GetStalls() {
+		if stall.GetCode() == string(cluster.CodeMassEviction) {
+			return stall.GetMessage() + ".", nil
+		}
+	}
+	return "", nil // there is nothing to confirm, as the server will say
 }

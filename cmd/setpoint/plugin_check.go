@@ -60,6 +60,7 @@ func (a *app) pluginCheck() *cobra.Command {
 	var f pluginCheckFlags
 	cmd := &cobra.Command{
 		Use: "check PATH [ARGS...]", Short: "Check a plugin's program, in any language, against all that servers rely on", Args: takes(1, -1),
+		Example: "  setpoint plugin check ./bin/gpu",
 		Long: `Starts the program as a server would, without a cluster, and checks what servers rely on, rule by rule: the handshake, TLS, what it says of itself, that
 its answers are the same whenever and in whatever order it is asked, follow each change, are bounded and in time, that odd input does no harm, and that it
 ends when it should.

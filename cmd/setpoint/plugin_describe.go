@@ -13,6 +13,7 @@ func (a *app) pluginDescribe() *cobra.Command {
 	var env []string
 	cmd := &cobra.Command{
 		Use: "describe PATH [ARGS...]", Short: "Print what a plugin's program says it is, as JSON", Args: takes(1, -1),
+		Example: "  setpoint plugin describe ./bin/gpu",
 		Long: `Starts the program as a server would, without a cluster, and prints its name, version, protocol, interfaces, job types, the node fields that it
 watches, and the schemas of its configuration and of what jobs say to it. A plugin made with the Go SDK prints the same when it is started with the
 argument "describe".`,

@@ -16,6 +16,7 @@ import (
 func (a *app) pluginInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect NAME", Short: "Show all that is known of a plugin", Args: takes(1, 1),
+		Example: "  setpoint plugin inspect constraint",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {

@@ -14,6 +14,7 @@ func (a *app) pluginLogs() *cobra.Command {
 	var tail int64
 	cmd := &cobra.Command{
 		Use: "logs NAME", Short: "Print what a plugin's processes wrote last", Args: takes(1, 1),
+		Example: "  setpoint plugin logs constraint -f --tail 20",
 		Long: `Prints what a plugin's processes wrote last on standard error and output: 1,000 lines are kept, across restarts and reloads. The server's log has them
 too, with their levels.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

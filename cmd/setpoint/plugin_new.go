@@ -28,6 +28,7 @@ func (a *app) pluginNew() *cobra.Command {
 	n := newPlugin{kinds: map[string]*bool{}}
 	cmd := &cobra.Command{
 		Use: "new NAME --filter|--drainer|--job-type", Short: "Begin a plugin of your own", Args: takes(1, 1),
+		Example: "  setpoint plugin new gpu --filter",
 		Long: `Begins a plugin: a folder NAME of its own, in Go a module, which builds, has tests, and does something small that you replace by what you want. A filter
 says on which nodes a task may run, a drainer how a node is emptied, a job type which slots a job should have. docs/PLUGINS.md leads on from there.`,
 		RunE: func(_ *cobra.Command, args []string) error { return a.writePlugin(n, args[0]) },

@@ -22,6 +22,7 @@ func (a *app) pluginRecord() *cobra.Command {
 	var env []string
 	cmd := &cobra.Command{
 		Use: "record NAME FILE -- PATH [ARGS...]", Short: "Record what the server and a plugin say to each other", Args: takes(3, -1),
+		Example: "  setpoint plugin record gpu session.rec -- ./bin/gpu",
 		Long: `Runs a plugin's program, has the server whose data directory is named use it in the place of its own process of the plugin NAME, and writes what the
 two say to each other to FILE, until it is interrupted. ` + "`plugin replay`" + ` says the same to a program again, without a cluster.
 
@@ -95,6 +96,7 @@ func (a *app) pluginReplay() *cobra.Command {
 	var patience time.Duration
 	cmd := &cobra.Command{
 		Use: "replay FILE -- PATH [ARGS...]", Short: "Say to a plugin what was recorded, and compare its answers", Args: takes(2, -1),
+		Example: "  setpoint plugin replay session.rec -- ./bin/gpu",
 		Long: `Starts a plugin's program, without a cluster, says to it what ` + "`plugin record`" + ` wrote, and lists each answer that is another than the recorded one.
 
 Exit codes: 0 all answers are the same, 1 some are not, 2 refused input.`,

@@ -14,6 +14,7 @@ import (
 func (a *app) pluginReload() *cobra.Command {
 	return &cobra.Command{
 		Use: "reload NAME", Short: "Let a plugin's executable, as it is on disk now, take over", Args: takes(1, 1),
+		Example: "  setpoint plugin reload gpu",
 		Long: `Starts the plugin's executable as it is on disk now beside the process that serves, shows it the whole state, asks it everything, and lets it take over
 only if it answers. Otherwise nothing changes, and the command says why and ends with code 1. No task is restarted, and what was asked meanwhile is asked
 again.

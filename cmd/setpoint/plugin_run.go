@@ -33,6 +33,7 @@ func (a *app) pluginRun() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use: "run --attach NAME [-- PATH ARGS...]", Short: "Have the server use a plugin that runs in this terminal", Args: takes(0, -1),
+		Example: "  setpoint plugin run --attach gpu -- ./bin/gpu",
 		Long: `Runs a plugin's program in this terminal, and has the server whose data directory is named use it in the place of its own process of the plugin NAME,
 until the program ends or is interrupted. The server never ends the program, and gives it an hour for each answer, so it can stand in a debugger:
 

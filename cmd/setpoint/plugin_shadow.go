@@ -20,6 +20,7 @@ func (a *app) pluginShadow() *cobra.Command {
 	var limit int32
 	cmd := &cobra.Command{
 		Use: "shadow NAME PATH [ARG]…", Short: "Show what another executable would answer differently", Args: takes(2, -1),
+		Example: "  setpoint plugin shadow gpu /usr/local/lib/setpoint/gpu-next",
 		Long: `Runs an executable of the server's machine beside a plugin, shows it the whole state, asks it everything that the plugin was asked, and lists each verdict,
 slot and transition on which the two differ. Nothing is done about it, and the executable is ended again.
 

@@ -16,6 +16,7 @@ import (
 func (a *app) replayCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "replay FILE", Short: "Decide recorded inputs again, and show the first decision that differs", Args: takes(1, 1),
+		Example: "  setpoint replay engine.rec",
 		Long: `Has a new engine decide again what a server was given, from the state with which it started, and compares each turn with what was decided then. FILE is
 what a server with record_inputs in its configuration wrote; - is standard input. No server is asked.
 

@@ -126,7 +126,8 @@ func lastSecretVersion(s *apiv1.SecretInfo) *apiv1.SecretVersion {
 func (a *app) secretInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect NAME", Short: "Show the versions of a secret, and who uses them", Args: takes(1, 1),
-		Long: `Shows what is known of a secret: never its value. Equal digests of two versions mean equal values; a digest tells nothing else, and is none that other programs compute.`,
+		Example: "  setpoint secret inspect db-password",
+		Long:    `Shows what is known of a secret: never its value. Equal digests of two versions mean equal values; a digest tells nothing else, and is none that other programs compute.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {
@@ -158,6 +159,7 @@ func (a *app) secretRemove() *cobra.Command {
 	var version uint64
 	cmd := &cobra.Command{
 		Use: "rm NAME", Aliases: []string{"remove"}, Short: "Forget a secret that no job uses", Args: takes(1, 1),
+		Example: "  setpoint secret rm db-password\n  setpoint secret rm db-password --version 2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {
@@ -182,6 +184,7 @@ func (a *app) secretRemove() *cobra.Command {
 func (a *app) secretRekey() *cobra.Command {
 	return &cobra.Command{
 		Use: "rekey", Short: "Seal all secrets with another key", Args: takes(0, 0),
+		Example: "  setpoint secret rekey",
 		Long: `Makes another key for what the server keeps of secrets, seals all of them with it, and removes the old one. The key is secrets.key in the server's data directory, and
 whoever has it and the directory secrets can read all values: keep copies of the two apart, and make a new copy of both after this.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

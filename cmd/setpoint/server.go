@@ -23,6 +23,7 @@ func (a *app) serverCommand() *cobra.Command {
 	var listen string
 	cmd := &cobra.Command{
 		Use: "server", Short: "Run a server", Args: takes(0, 0),
+		Example: "  setpoint server --config /etc/setpoint.hcl",
 		Long: `Runs a server: it keeps the cluster's state, decides, and answers agents, plugins and people.
 
 Configuration files, and directories of them, are read in the order given; --data-dir and --listen win over what they say. config.hcl.example shows

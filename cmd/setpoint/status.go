@@ -19,6 +19,7 @@ func (a *app) statusCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show how the server and its cluster are", Args: takes(0, 0),
+		Example: "  setpoint status --wait 30s\n  setpoint status -o json",
 		Long: `Shows how the server and its cluster are. The exit code is 3 if the server is not ready.
 
 With --wait the command returns when the server is ready; the data directory need not exist yet.`,

@@ -21,7 +21,7 @@ import (
 
 func (a *app) taskCommand() *cobra.Command {
 	return group("task", "See tasks, why they wait, and what they print; run commands in them, and stop single ones",
-		a.taskList(), named(a.taskInspect()), a.taskWhy(), a.taskHistory(), a.taskLogs(), a.taskExec(), a.taskStop())
+		a.taskList(), named(a.taskInspect()), a.taskWhy(), a.taskHistory(), a.taskLogs(), a.taskExec(), a.orTry(a.asks(a.taskStop(), tryStopTask), tryStopTask))
 }
 
 func (a *app) taskList() *cobra.Command {
@@ -161,6 +161,7 @@ func phaseText(style console.Style, phase string) string {
 func (a *app) taskInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect ID", Short: "Show all of a task; JOB/SLOT is the slot's newest", Args: takes(1, 1),
+		Example: "  setpoint task inspect web/1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {
@@ -213,6 +214,7 @@ func sentence(parts ...string) string {
 func (a *app) taskWhy() *cobra.Command {
 	return &cobra.Command{
 		Use: "why ID", Short: "Show every reason that keeps a task from each node; JOB/SLOT is the slot's newest", Args: takes(1, 1),
+		Example: "  setpoint task why web/1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {

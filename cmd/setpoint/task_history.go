@@ -15,6 +15,7 @@ import (
 func (a *app) taskHistory() *cobra.Command {
 	return &cobra.Command{
 		Use: "history ID", Short: "Show what became of a task: who asked, on what facts, and what it waited for; JOB/SLOT is the slot's newest", Args: takes(1, 1),
+		Example: "  setpoint task history web/1",
 		Long: `Shows what became of a task from its beginning on: why it was made and by whose command, among how many nodes its own was chosen, who wanted it to stop,
 what its agent observed, and what it waited for and how long. It is read from the server's log, also of tasks that there are no more, as far back as
 that reaches; what is missing is said.`,

@@ -16,8 +16,7 @@ import (
 )
 
 func (a *app) taskStop() *cobra.Command {
-	var wait, grace time.Duration
-	var kill bool
+	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "stop ID", Aliases: []string{"restart"}, Short: "Stop one task; its slot gets another, so that this restarts it", Args: takes(1, 1),
 		Long: `Stops one task, at once and whatever the job's budget says. Its slot is wanted as before and gets another task as soon as this one was seen to stop, of the
@@ -25,25 +24,38 @@ version that the slot runs and placed as any other: perhaps on another node. Tha
 restart it; to have fewer, scale the job, and to keep a node empty, drain it. JOB/SLOT is the slot's newest task.`,
 		Example: "  setpoint task stop web/1 --wait 1m\n  setpoint task stop web/1/7 --kill",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req := &apiv1.StopTaskRequest{Task: args[0]}
-			switch {
-			case kill && cmd.Flags().Changed("grace"):
-				return refuse("--kill is a grace of nothing.", "--kill and --grace are both given")
-			case kill:
-				req.Grace = durationpb.New(0)
-			case cmd.Flags().Changed("grace"):
-				if grace < 0 {
-					return refuse("Say 0 or more, such as 10s.", "a grace of %s makes no sense", grace)
-				}
-				req.Grace = durationpb.New(grace)
+			req, err := stopTaskRequest(cmd, args[0])
+			if err != nil {
+				return err
 			}
 			return a.stopTask(cmd.Context(), req, wait)
 		},
 	}
 	waitFlag(cmd, &wait, "its slot is up again")
-	cmd.Flags().DurationVar(&grace, "grace", 0, "how `long` it may take before it is killed (default: as its job says)")
-	cmd.Flags().BoolVar(&kill, "kill", false, "kill it")
+	cmd.Flags().Duration("grace", 0, "how `long` it may take before it is killed (default: as its job says)")
+	cmd.Flags().Bool("kill", false, "kill it")
 	return cmd
+}
+
+// stopTaskRequest reads how a task is to be stopped.
+func stopTaskRequest(cmd *cobra.Command, task string) (*apiv1.StopTaskRequest, error) {
+	req, given := &apiv1.StopTaskRequest{Task: task}, cmd.Flags().Changed("grace")
+	grace, err := cmd.Flags().GetDuration("grace")
+	if err != nil {
+		return nil, err
+	}
+	kill, err := cmd.Flags().GetBool("kill")
+	switch {
+	case err != nil:
+		return nil, err
+	case kill && given:
+		return nil, refuse("--kill is a grace of nothing.", "--kill and --grace are both given")
+	case grace < 0:
+		return nil, refuse("Say 0 or more, such as 10s.", "a grace of %s makes no sense", grace)
+	case kill || given:
+		req.Grace = durationpb.New(grace)
+	}
+	return req, nil
 }
 
 func (a *app) stopTask(ctx context.Context, req *apiv1.StopTaskRequest, wait time.Duration) error {

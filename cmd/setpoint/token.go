@@ -77,6 +77,7 @@ func listTokens(ctx context.Context, s *server) ([]*apiv1.Token, error) {
 func (a *app) tokenRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm ID", Aliases: []string{"revoke", "remove"}, Short: "Revoke a token; who joined or logged in with it stays", Args: takes(1, 1),
+		Example: "  setpoint token ls && setpoint token rm a1b2c3",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Show this binary's version", Args: takes(0, 0),
+		Example: "  setpoint version",
 		RunE: func(*cobra.Command, []string) error {
 			out := map[string]string{"version": version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
 			return a.print(out, func(w io.Writer, _ console.Style) {

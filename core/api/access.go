@@ -114,6 +114,7 @@ type gate struct {
 	authorities Authorities
 	auditor     *auditor
 	streams     *streams
+	meant       func(error) error // adds to a refusal what may have been meant
 }
 
 // HeaderRenew is set in answers to callers whose certificate is of an authority that is being replaced: RenewLogin gives another.
@@ -182,7 +183,7 @@ func (g *gate) refuse(ctx context.Context, procedure string, err error) error {
 	if err == nil {
 		return nil
 	}
-	out := asConnect(err)
+	out := asConnect(g.meant(err))
 	switch {
 	case errors.Is(err, errPanicked):
 		// Logged where it was recovered, with its stack.

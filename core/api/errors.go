@@ -111,7 +111,7 @@ func invalid(what string, problems ...cluster.Problem) error {
 }
 
 func notFound(what, name, hint string) error {
-	return &engine.OpError{Kind: engine.NotFound, Message: fmt.Sprintf("there is no %s %q", what, name), Hint: hint}
+	return &engine.OpError{Kind: engine.NotFound, What: what, Name: name, Message: fmt.Sprintf("there is no %s %q", what, name), Hint: hint}
 }
 
 // do runs a command for the caller and returns its result.

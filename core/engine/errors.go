@@ -23,6 +23,8 @@ type OpError struct {
 	Kind     Kind
 	Message  string
 	Hint     string // what to do
+	What     string // with NotFound: what there is none of: job, node, task, plugin, …
+	Name     string // by that name
 	Problems []cluster.Problem
 }
 
@@ -37,7 +39,7 @@ func (e *OpError) Error() string {
 var ErrStopped = errors.New("the engine has stopped")
 
 func notFound(what, name, hint string) *OpError {
-	return &OpError{Kind: NotFound, Message: fmt.Sprintf("there is no %s %q", what, name), Hint: hint}
+	return &OpError{Kind: NotFound, What: what, Name: name, Message: fmt.Sprintf("there is no %s %q", what, name), Hint: hint}
 }
 
 func refused(hint, format string, args ...any) *OpError {

@@ -42,6 +42,7 @@ var layers = []layer{
 		imports:  []string{"core/store/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
 	},
 	{packages: []string{"core/cgroup"}},
+	{packages: []string{"core/near"}},
 	{packages: []string{"core/pluginhost/..."}, imports: []string{"core/cgroup", "core/engine", "sdk/..."}},
 	{
 		packages: []string{"core/dispatch"},
@@ -49,7 +50,7 @@ var layers = []layer{
 	},
 	{
 		packages: []string{"core/api"},
-		imports:  []string{"core/engine", "core/pki", "core/audit", "core/secret", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
+		imports:  []string{"core/engine", "core/pki", "core/audit", "core/near", "core/secret", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
 	},
 	{packages: []string{"core/metrics"}, imports: []string{"core/engine", "sdk/cluster"}},
 	{packages: []string{"core/dashboard"}, imports: []string{"core/engine", "core/pki", "proto/...", "sdk/cluster"}},
