@@ -27,6 +27,8 @@ func (e *Engine) apply(by cluster.Author, c cluster.Change) {
 	case cluster.RemoveStall:
 		e.work.stalls.Delete(c.Key)
 		e.touch(recordStall, c.Key)
+	case cluster.PutRequest, cluster.RemoveRequest:
+		e.applyRequest(c)
 	default:
 		panic(fmt.Sprintf("apply: unknown change %T", c))
 	}
@@ -53,6 +55,7 @@ const (
 	recordSlot
 	recordTask
 	recordStall
+	recordRequest
 )
 
 func (e *Engine) touch(kind recordKind, key string) { e.touched[record{kind, key}] = struct{}{} }

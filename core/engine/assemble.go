@@ -2,7 +2,8 @@ package engine
 
 import "github.com/setpointd/setpoint/sdk/cluster"
 
-// Assemble returns the state that the given records make up, at one revision: *cluster.Node, *cluster.Job, *cluster.Slot, *cluster.Task and *cluster.Stall.
+// Assemble returns the state that the given records make up, at one revision: *cluster.Node, *cluster.Job, *cluster.Slot, *cluster.Task, *cluster.Stall and
+// *cluster.Request.
 // It panics on anything else.
 func Assemble(clusterID string, revision cluster.Revision, now cluster.Time, records ...any) *State {
 	s := NewState(clusterID)

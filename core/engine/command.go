@@ -10,7 +10,17 @@ import (
 type command struct {
 	op     Op
 	by     string // who asks, for the record
+	key    string // under which it is carried out once; "": as often as it is asked
+	digest string // with a key
 	ticket uint64
+}
+
+// unwrapped returns an operation on its way, without its key around it.
+func unwrapped(by string, op Op) command {
+	if k, ok := op.(Keyed); ok {
+		return command{op: k.Op, by: by, key: k.Key, digest: k.Digest}
+	}
+	return command{op: op, by: by}
 }
 
 // Op is what an operator asks. Its result, if it has one, is what Engine.Do returns.
@@ -26,31 +36,47 @@ type (
 	}
 	// StopJob makes every slot of a job unwanted and keeps the job. RunJob or StartJob ends it.
 	StopJob struct {
-		Job   string
-		Grace time.Duration // negative: as its specification says; 0: kill
+		Job       string
+		Grace     time.Duration // negative: as its specification says; 0: kill
+		IfVersion uint64        // of this and those below: as of RunJob
 	}
 	// StartJob takes back StopJob.
-	StartJob struct{ Job string }
+	StartJob struct {
+		Job       string
+		IfVersion uint64
+	}
 	// RestartJob replaces every task by the pace of the job's update section.
-	RestartJob struct{ Job string }
+	RestartJob struct {
+		Job       string
+		IfVersion uint64
+	}
 	// ScaleJob changes the count of a job with numbered slots.
 	ScaleJob struct {
-		Job   string
-		Count int
+		Job       string
+		Count     int
+		IfVersion uint64
 	}
 	// RollbackJob makes a new version with the content of an earlier one.
 	RollbackJob struct {
-		Job string
-		To  uint64 // 0: the one before the current
+		Job       string
+		To        uint64 // 0: the one before the current
+		IfVersion uint64
 	}
 	// RebalanceJob moves tasks to where they would be placed now, within the job's budget, until that is nowhere else.
-	RebalanceJob struct{ Job string }
+	RebalanceJob struct {
+		Job       string
+		IfVersion uint64
+	}
 	// RemoveJob forgets a job; its tasks are stopped.
-	RemoveJob struct{ Job string }
+	RemoveJob struct {
+		Job       string
+		IfVersion uint64
+	}
 	// ControlUpdate pauses or resumes the update of a job, or ends its update and its rebalance as far as there are any.
 	ControlUpdate struct {
-		Job    string
-		Action UpdateAction
+		Job       string
+		Action    UpdateAction
+		IfVersion uint64
 	}
 )
 

@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidwall/btree"
+
 	"github.com/setpointd/setpoint/core/place"
 	"github.com/setpointd/setpoint/core/reconcile"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -99,6 +101,8 @@ type Engine struct {
 	dirtyNodes   map[cluster.NodeID]bool // whose drain or use changed
 	changedNodes map[uint32]bool         // whose room, readiness or availability changed
 	wakes        alarms                  // when jobs are to be looked at again
+
+	requestsByAge btree.Map[string, string] // ids of requests that are remembered
 }
 
 // agent is what is known of a node's agent. It is not stored.
@@ -165,6 +169,9 @@ func (e *Engine) load(now cluster.Time) {
 		}
 		return true
 	})
+	for r := range values(st.requests) {
+		e.requestsByAge.Set(age(r), r.ID())
+	}
 	e.loadTasks()
 	e.published.Store(st)
 }

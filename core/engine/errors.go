@@ -16,6 +16,8 @@ const (
 	Conflict Kind = "conflict"  // the state is not the one that the caller saw
 	Invalid  Kind = "invalid"   // the command itself is wrong; Problems says where
 	Refused  Kind = "refused"   // right, but not now, or not without force
+
+	KeyReused Kind = "key_reused" // the key of a command was used for another one
 )
 
 // OpError is why a command was refused. Nothing was changed.

@@ -20,6 +20,26 @@ func (e *Engine) job(name string) (*cluster.Job, error) {
 	return j, nil
 }
 
+// jobAt returns a job that a command names, unless it is at another version than the command is for.
+func (e *Engine) jobAt(name string, version uint64) (*cluster.Job, error) {
+	j, err := e.job(name)
+	if err != nil {
+		return nil, err
+	}
+	return j, atVersion(j, version)
+}
+
+// atVersion refuses a command that is for another version of a job; 0 stands for any.
+func atVersion(j *cluster.Job, version uint64) error {
+	if version == 0 || version == j.Control.Version {
+		return nil
+	}
+	return &OpError{
+		Kind: Conflict, Message: fmt.Sprintf("job %s is at version %d, not %d", j.Name, j.Control.Version, version),
+		Hint: fmt.Sprintf("somebody changed it meanwhile: job inspect %s shows the newest version; decide again and name that one", j.Name),
+	}
+}
+
 // putJob writes what is asked of a job.
 func (e *Engine) putJob(j *cluster.Job, c cluster.JobControl) JobResult {
 	out := *j
@@ -41,10 +61,8 @@ func (e *Engine) runJob(op RunJob, now cluster.Time) (any, error) {
 		j = &cluster.Job{Name: op.Spec.Name, Created: now, CreatedRev: e.rev}
 	}
 	c := j.Control
-	if op.IfVersion != 0 && op.IfVersion != c.Version {
-		return nil, &OpError{
-			Kind: Conflict, Message: fmt.Sprintf("job %s is at version %d, not %d", j.Name, c.Version, op.IfVersion), Hint: "look at the newest version and try again",
-		}
+	if err := atVersion(j, op.IfVersion); err != nil {
+		return nil, err
 	}
 	if c.Version > 0 && c.Spec.Type != op.Spec.Type {
 		return nil, refused("remove the job first, or use another name", "job %s is of type %s, which cannot be changed to %s", j.Name, c.Spec.Type, op.Spec.Type)
@@ -103,7 +121,7 @@ func (e *Engine) cutVersions(j *cluster.Job, versions []cluster.JobVersion) []cl
 }
 
 func (e *Engine) stopJob(op StopJob) (any, error) {
-	j, err := e.job(op.Job)
+	j, err := e.jobAt(op.Job, op.IfVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +134,7 @@ func (e *Engine) stopJob(op StopJob) (any, error) {
 }
 
 func (e *Engine) startJob(op StartJob) (any, error) {
-	j, err := e.job(op.Job)
+	j, err := e.jobAt(op.Job, op.IfVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +147,7 @@ func (e *Engine) startJob(op StartJob) (any, error) {
 }
 
 func (e *Engine) restartJob(op RestartJob, now cluster.Time) (any, error) {
-	j, err := e.job(op.Job)
+	j, err := e.jobAt(op.Job, op.IfVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +164,7 @@ func (e *Engine) restartJob(op RestartJob, now cluster.Time) (any, error) {
 }
 
 func (e *Engine) scaleJob(op ScaleJob, now cluster.Time) (any, error) {
-	j, err := e.job(op.Job)
+	j, err := e.jobAt(op.Job, op.IfVersion)
 	switch {
 	case err != nil:
 		return nil, err
@@ -165,7 +183,7 @@ func (e *Engine) scaleJob(op ScaleJob, now cluster.Time) (any, error) {
 }
 
 func (e *Engine) rollbackJob(op RollbackJob, now cluster.Time) (any, error) {
-	j, err := e.job(op.Job)
+	j, err := e.jobAt(op.Job, op.IfVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +201,7 @@ func (e *Engine) backTo(j *cluster.Job, v *cluster.JobVersion, reason string, no
 }
 
 func (e *Engine) rebalanceJob(op RebalanceJob) (any, error) {
-	j, err := e.job(op.Job)
+	j, err := e.jobAt(op.Job, op.IfVersion)
 	switch {
 	case err != nil:
 		return nil, err
@@ -210,7 +228,7 @@ func (e *Engine) rollBack(name string, to uint64, why string, now cluster.Time) 
 }
 
 func (e *Engine) removeJob(op RemoveJob) (any, error) {
-	j, err := e.job(op.Job)
+	j, err := e.jobAt(op.Job, op.IfVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +238,7 @@ func (e *Engine) removeJob(op RemoveJob) (any, error) {
 }
 
 func (e *Engine) controlUpdate(op ControlUpdate) (any, error) {
-	j, err := e.job(op.Job)
+	j, err := e.jobAt(op.Job, op.IfVersion)
 	if err != nil {
 		return nil, err
 	}

@@ -80,6 +80,8 @@ func TestOneWriter(t *testing.T) {
 		cluster.RemoveTask{},
 		cluster.PutStall{},
 		cluster.RemoveStall{},
+		cluster.PutRequest{},
+		cluster.RemoveRequest{},
 	}
 	e := New(Config{}, NewState("test"), cluster.Time{})
 	for _, c := range changes {

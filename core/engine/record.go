@@ -55,7 +55,9 @@ type recordedStep struct {
 
 type recordedInput struct {
 	named
-	By string `json:"by,omitempty"` // with a command
+	By     string `json:"by,omitempty"`  // with a command
+	Key    string `json:"key,omitempty"` // with one that is carried out once
+	Digest string `json:"sum,omitempty"`
 }
 
 // Recorder writes what an engine is given and decides, so that it can be decided again by Replay. It writes no more than its limit, and stops at the first
@@ -108,6 +110,9 @@ func (r *Recorder) Begin(program string, cfg Config, st *State, start cluster.Ti
 	for v := range st.Stalls() {
 		stored(v)
 	}
+	for v := range values(st.requests) {
+		stored(v)
+	}
 }
 
 // Stepped writes one step.
@@ -123,7 +128,7 @@ func (r *Recorder) Stepped(inputs []Input, now cluster.Time, out Output) {
 			if asks(c.op) {
 				continue
 			}
-			v, x.By = c.op, c.by
+			v, x.By, x.Key, x.Digest = c.op, c.by, c.key, c.digest
 		}
 		n, err := encodeNamed(v)
 		if err != nil {

@@ -57,6 +57,7 @@ func recordedTypes() map[string]reflect.Type {
 		cluster.Slot{},
 		cluster.Task{},
 		cluster.Stall{},
+		cluster.Request{},
 	} {
 		t := reflect.TypeOf(v)
 		out[t.Name()] = t

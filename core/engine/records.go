@@ -35,6 +35,10 @@ func (s *State) record(r record) any {
 		if v, ok := s.stalls.Get(r.key); ok {
 			return v
 		}
+	case recordRequest:
+		if v, ok := s.requests.Get(r.key); ok {
+			return v
+		}
 	}
 	return nil
 }
@@ -65,6 +69,8 @@ func (s *State) Restore(v any) error {
 		s.loadTask(&t)
 	case *cluster.Stall:
 		s.stalls.Set(v.Key(), v)
+	case *cluster.Request:
+		s.requests.Set(v.ID(), v)
 	case *cluster.Removals: // for those who read the log
 	default:
 		return fmt.Errorf("restore: a %T is no record", v)

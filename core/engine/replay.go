@@ -132,7 +132,7 @@ func (p *player) step(s *recordedStep) error {
 		v = reflect.ValueOf(v).Elem().Interface()
 		switch v := v.(type) {
 		case Op:
-			in = append(in, command{op: v, by: x.By})
+			in = append(in, command{op: v, by: x.By, key: x.Key, digest: x.Digest})
 		case Input:
 			in = append(in, v)
 		default:

@@ -60,18 +60,18 @@ func (e *Engine) Send(ctx context.Context, in Input) error {
 // have been carried out or not.
 func (e *Engine) Do(ctx context.Context, by string, op Op) (any, error) {
 	reply := make(chan Reply, 1)
-	q := &e.queue
+	q, c := &e.queue, unwrapped(by, op)
 	q.mu.Lock()
 	q.tickets++
-	ticket := q.tickets
-	q.waiting[ticket] = reply
+	c.ticket = q.tickets
+	q.waiting[c.ticket] = reply
 	q.mu.Unlock()
 	defer func() {
 		q.mu.Lock()
-		delete(q.waiting, ticket)
+		delete(q.waiting, c.ticket)
 		q.mu.Unlock()
 	}()
-	if err := e.Send(ctx, command{op: op, by: by, ticket: ticket}); err != nil {
+	if err := e.Send(ctx, c); err != nil {
 		return nil, err
 	}
 	select {

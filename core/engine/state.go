@@ -30,6 +30,8 @@ type State struct {
 	onNode nodeTasks
 	stalls *btree.Map[string, *cluster.Stall]
 
+	requests *btree.Map[string, *cluster.Request]
+
 	unsettled  unsettled
 	slotCounts slotCounts
 
@@ -48,6 +50,7 @@ func NewState(clusterID string) *State {
 		tasks:     new(btree.Map[cluster.TaskID, packedTask]),
 		onNode:    newNodeTasks(),
 		stalls:    new(btree.Map[string, *cluster.Stall]),
+		requests:  new(btree.Map[string, *cluster.Request]),
 		unsettled: newUnsettled(),
 
 		slotCounts: newSlotCounts(),
@@ -62,6 +65,7 @@ func (s *State) fork() *State {
 	c.fresh = nil
 	c.nodes, c.names, c.jobs, c.slots = s.nodes.Copy(), s.names.Copy(), s.jobs.Copy(), s.slots.Copy()
 	c.tasks, c.onNode, c.stalls = s.tasks.Copy(), s.onNode.fork(), s.stalls.Copy()
+	c.requests = s.requests.Copy()
 	c.unsettled, c.slotCounts = s.unsettled.fork(), s.slotCounts.fork()
 	return &c
 }

@@ -79,7 +79,7 @@ func (e *Engine) take(in Input, now cluster.Time) {
 	switch in := in.(type) {
 	case command:
 		e.asking = in.by
-		v, err := e.operate(in, now)
+		v, err := e.once(in, now)
 		e.asking = ""
 		e.replies = append(e.replies, Reply{ticket: in.ticket, value: v, err: err})
 	case AgentUp:

@@ -124,6 +124,14 @@ type (
 	RemoveStall struct{ Key string }
 )
 
+// The changes of requests.
+type (
+	// PutRequest remembers that a command was carried out under a key.
+	PutRequest struct{ Request *Request }
+	// RemoveRequest forgets one.
+	RemoveRequest struct{ ID string }
+)
+
 // Owner returns AuthorOperator.
 func (AddNode) Owner() Author { return AuthorOperator }
 
@@ -183,3 +191,9 @@ func (PutStall) Owner() Author { return AuthorEngine }
 
 // Owner returns AuthorEngine.
 func (RemoveStall) Owner() Author { return AuthorEngine }
+
+// Owner returns AuthorEngine.
+func (PutRequest) Owner() Author { return AuthorEngine }
+
+// Owner returns AuthorEngine.
+func (RemoveRequest) Owner() Author { return AuthorEngine }

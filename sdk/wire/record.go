@@ -19,6 +19,8 @@ const (
 	KindTask  = "task"
 	KindStall = "stall"
 
+	KindRequest = "request"
+
 	KindRemovals = "removals"
 )
 
@@ -44,7 +46,7 @@ func TaskKey(id cluster.TaskID) string { return KindTask + "/" + string(id) }
 func StallKey(key string) string { return KindStall + "/" + key }
 
 // Encode returns a record as a store keeps it: its key, such as "node/n1", "job/web", "slot/web/1", "task/web/1/7" or "stall/" with the stall's key, and its
-// protobuf message. v is a *cluster.Node, *cluster.Job, *cluster.Slot, *cluster.Task, *cluster.Stall or *cluster.Removals; equal records give equal bytes. The error wraps
+// protobuf message. v is a *cluster.Node, *cluster.Job, *cluster.Slot, *cluster.Task, *cluster.Stall, *cluster.Request or *cluster.Removals; equal records give equal bytes. The error wraps
 // ErrRecord if v is anything else, has no name, or holds text that is not UTF-8.
 func Encode(v any) (key string, value []byte, err error) {
 	if key, err = KeyOf(v); err != nil {
@@ -93,6 +95,8 @@ func message(v any) proto.Message {
 		return TaskToProto(r)
 	case *cluster.Stall:
 		return StallToProto(r)
+	case *cluster.Request:
+		return requestToProto(r)
 	case *cluster.Removals:
 		return &setpointv1.Removals{Revision: uint64(r.Revision), By: r.By}
 	}
@@ -178,6 +182,12 @@ func decode(key string, value []byte) (any, error) {
 			return nil, err
 		}
 		return StallFromProto(m), nil
+	case KindRequest:
+		m, err := unmarshal(value, new(setpointv1.Request))
+		if err != nil {
+			return nil, err
+		}
+		return requestFromProto(m), nil
 	case KindRemovals:
 		m, err := unmarshal(value, new(setpointv1.Removals))
 		if err != nil {
@@ -219,6 +229,10 @@ func AppendKey(b []byte, v any) ([]byte, error) {
 		kind, name = KindTask, string(r.ID)
 	case *cluster.Stall:
 		kind, name = KindStall, r.Key()
+	case *cluster.Request:
+		if r.By != "" && r.Key != "" {
+			kind, name = KindRequest, r.ID()
+		}
 	case *cluster.Removals:
 		return append(b, RemovalsKey...), nil
 	default:

@@ -29,6 +29,7 @@ func TestRecordKeys(t *testing.T) {
 			&cluster.Stall{Subject: cluster.Subject{Kind: cluster.SubjectGroup, ID: "g"}, Source: cluster.SourcePlacement, Code: cluster.CodeNoNodes},
 			"stall/group:g|placement",
 		},
+		{&cluster.Request{By: "ann", Key: "k1", Digest: "ab", Revision: 7, Outcomes: []cluster.Outcome{{ID: "web", Version: 3, Changed: true}}}, "request/ann/k1"},
 		{&cluster.Removals{Revision: 9, By: []string{"ann", "bob"}}, "removals/newest"},
 	} {
 		key, value, err := Encode(c.record)

@@ -41,6 +41,7 @@ func TestEveryFieldComesBack(t *testing.T) {
 	t.Run("slot", func(t *testing.T) { testEveryField(t, roundTrip(SlotToProto, noError(SlotFromProto))) })
 	t.Run("task", func(t *testing.T) { testEveryField(t, roundTrip(TaskToProto, TaskFromProto)) })
 	t.Run("stall", func(t *testing.T) { testEveryField(t, roundTrip(StallToProto, noError(StallFromProto))) })
+	t.Run("request", func(t *testing.T) { testEveryField(t, roundTrip(requestToProto, noError(requestFromProto))) })
 }
 
 // testEveryField sets all fields to values of their own, which finds fields that are mixed up; and then each alone, which finds one that is lost behind

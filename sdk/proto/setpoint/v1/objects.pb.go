@@ -3262,6 +3262,150 @@ func (x *Removals) GetBy() []string {
 	return nil
 }
 
+type Request struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	Revision      uint64                 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	At            *Time                  `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
+	Outcomes      []*Outcome             `protobuf:"bytes,6,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Request) Reset() {
+	*x = Request{}
+	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Request) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Request) ProtoMessage() {}
+
+func (x *Request) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Request.ProtoReflect.Descriptor instead.
+func (*Request) Descriptor() ([]byte, []int) {
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Request) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Request) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Request) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Request) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Request) GetAt() *Time {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Request) GetOutcomes() []*Outcome {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+type Outcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Changed       bool                   `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Outcome) Reset() {
+	*x = Outcome{}
+	mi := &file_setpoint_v1_objects_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Outcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Outcome) ProtoMessage() {}
+
+func (x *Outcome) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_v1_objects_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
+func (*Outcome) Descriptor() ([]byte, []int) {
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Outcome) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Outcome) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Outcome) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
 type Facts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nodes         int64                  `protobuf:"varint,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
@@ -3272,7 +3416,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3284,7 +3428,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3297,7 +3441,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{37}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Facts) GetNodes() int64 {
@@ -3326,7 +3470,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[38]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3338,7 +3482,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[38]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3351,7 +3495,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{38}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Exclusion) GetSource() string {
@@ -3715,7 +3859,18 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x06clears\x18\t \x01(\tR\x06clears\"6\n" +
 	"\bRemovals\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x0e\n" +
-	"\x02by\x18\x02 \x03(\tR\x02by\"Q\n" +
+	"\x02by\x18\x02 \x03(\tR\x02by\"\xb4\x01\n" +
+	"\aRequest\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\x04R\brevision\x12!\n" +
+	"\x02at\x18\x05 \x01(\v2\x11.setpoint.v1.TimeR\x02at\x120\n" +
+	"\boutcomes\x18\x06 \x03(\v2\x14.setpoint.v1.OutcomeR\boutcomes\"M\n" +
+	"\aOutcome\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
+	"\achanged\x18\x03 \x01(\bR\achanged\"Q\n" +
 	"\x05Facts\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x03R\x05nodes\x122\n" +
 	"\bexcluded\x18\x02 \x03(\v2\x16.setpoint.v1.ExclusionR\bexcluded\"e\n" +
@@ -3737,7 +3892,7 @@ func file_setpoint_v1_objects_proto_rawDescGZIP() []byte {
 	return file_setpoint_v1_objects_proto_rawDescData
 }
 
-var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Time)(nil),            // 0: setpoint.v1.Time
 	(*Resources)(nil),       // 1: setpoint.v1.Resources
@@ -3776,25 +3931,27 @@ var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Condition)(nil),       // 34: setpoint.v1.Condition
 	(*Stall)(nil),           // 35: setpoint.v1.Stall
 	(*Removals)(nil),        // 36: setpoint.v1.Removals
-	(*Facts)(nil),           // 37: setpoint.v1.Facts
-	(*Exclusion)(nil),       // 38: setpoint.v1.Exclusion
-	nil,                     // 39: setpoint.v1.Resources.UnitsEntry
-	nil,                     // 40: setpoint.v1.NodeSpec.LabelsEntry
-	nil,                     // 41: setpoint.v1.NodeDescription.AttributesEntry
-	nil,                     // 42: setpoint.v1.JobSpec.LabelsEntry
-	nil,                     // 43: setpoint.v1.TaskSpec.EnvEntry
-	nil,                     // 44: setpoint.v1.TaskSpec.ConfigEntry
+	(*Request)(nil),         // 37: setpoint.v1.Request
+	(*Outcome)(nil),         // 38: setpoint.v1.Outcome
+	(*Facts)(nil),           // 39: setpoint.v1.Facts
+	(*Exclusion)(nil),       // 40: setpoint.v1.Exclusion
+	nil,                     // 41: setpoint.v1.Resources.UnitsEntry
+	nil,                     // 42: setpoint.v1.NodeSpec.LabelsEntry
+	nil,                     // 43: setpoint.v1.NodeDescription.AttributesEntry
+	nil,                     // 44: setpoint.v1.JobSpec.LabelsEntry
+	nil,                     // 45: setpoint.v1.TaskSpec.EnvEntry
+	nil,                     // 46: setpoint.v1.TaskSpec.ConfigEntry
 }
 var file_setpoint_v1_objects_proto_depIdxs = []int32{
-	39, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
+	41, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
 	0,  // 1: setpoint.v1.Node.joined:type_name -> setpoint.v1.Time
 	3,  // 2: setpoint.v1.Node.spec:type_name -> setpoint.v1.NodeSpec
 	4,  // 3: setpoint.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	5,  // 4: setpoint.v1.Node.status:type_name -> setpoint.v1.NodeStatus
 	6,  // 5: setpoint.v1.Node.drain:type_name -> setpoint.v1.DrainStatus
-	40, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
+	42, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
 	0,  // 7: setpoint.v1.NodeSpec.drain_since:type_name -> setpoint.v1.Time
-	41, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
+	43, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
 	1,  // 9: setpoint.v1.NodeDescription.capacity:type_name -> setpoint.v1.Resources
 	0,  // 10: setpoint.v1.NodeStatus.since:type_name -> setpoint.v1.Time
 	0,  // 11: setpoint.v1.NodeStatus.replace:type_name -> setpoint.v1.Time
@@ -3809,7 +3966,7 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	10, // 20: setpoint.v1.JobControl.versions:type_name -> setpoint.v1.JobVersion
 	0,  // 21: setpoint.v1.JobVersion.created:type_name -> setpoint.v1.Time
 	11, // 22: setpoint.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	42, // 23: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
+	44, // 23: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
 	12, // 24: setpoint.v1.JobSpec.plugins:type_name -> setpoint.v1.PluginSettings
 	13, // 25: setpoint.v1.JobSpec.max_unavailable:type_name -> setpoint.v1.Amount
 	14, // 26: setpoint.v1.JobSpec.spread:type_name -> setpoint.v1.Spread
@@ -3817,8 +3974,8 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	22, // 28: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
 	23, // 29: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
 	15, // 30: setpoint.v1.Spread.targets:type_name -> setpoint.v1.SpreadTarget
-	43, // 31: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
-	44, // 32: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
+	45, // 31: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
+	46, // 32: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
 	1,  // 33: setpoint.v1.TaskSpec.resources:type_name -> setpoint.v1.Resources
 	18, // 34: setpoint.v1.TaskSpec.ports:type_name -> setpoint.v1.Port
 	20, // 35: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
@@ -3849,13 +4006,15 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	0,  // 60: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
 	0,  // 61: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
 	0,  // 62: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
-	37, // 63: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
-	38, // 64: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
-	65, // [65:65] is the sub-list for method output_type
-	65, // [65:65] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	39, // 63: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
+	0,  // 64: setpoint.v1.Request.at:type_name -> setpoint.v1.Time
+	38, // 65: setpoint.v1.Request.outcomes:type_name -> setpoint.v1.Outcome
+	40, // 66: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
+	67, // [67:67] is the sub-list for method output_type
+	67, // [67:67] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_v1_objects_proto_init() }
@@ -3869,7 +4028,7 @@ func file_setpoint_v1_objects_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_v1_objects_proto_rawDesc), len(file_setpoint_v1_objects_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
