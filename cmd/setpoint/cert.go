@@ -25,8 +25,11 @@ func (a *app) certList() *cobra.Command {
 	}, &listing[*apiv1.Certificate]{
 		fetch: func(ctx context.Context, s *server) ([]*apiv1.Certificate, error) {
 			own = pki.Serial(s.Pair().Certificate())
-			res, err := ask(ctx, s, s.ListCertificates, &apiv1.ListCertificatesRequest{})
-			return res.GetCertificates(), err
+			return pages(func(token string) (*apiv1.ListCertificatesResponse, error) {
+				return ask(ctx, s, s.ListCertificates, &apiv1.ListCertificatesRequest{PageToken: token})
+			}, func(res *apiv1.ListCertificatesResponse) ([]*apiv1.Certificate, string) {
+				return res.GetCertificates(), res.GetNextPageToken()
+			})
 		},
 		view: viewed(view.OfCertificates),
 		columns: []column[*apiv1.Certificate]{

@@ -78,6 +78,8 @@ func refusal(addr string, err error) error {
 	f := &failure{code: exitError, text: ce.Message()}
 	detail := client.Detail(err)
 	switch {
+	case ce.Code() == connect.CodeUnauthenticated || ce.Code() == connect.CodePermissionDenied:
+		f.hint = "--data-dir names the folder with a credential that may do this."
 	case detail != nil:
 		f.hint = detail.GetHint()
 		if detail.GetCode() == "invalid" || detail.GetCode() == "refused" {
@@ -91,8 +93,6 @@ func refusal(addr string, err error) error {
 	case unreachable(err):
 		f.text = fmt.Sprintf("no answer from the server at %s: %s", addr, ce.Message())
 		f.hint = "Does it run? `setpoint dev` and `setpoint server` start one; --addr says where it is."
-	case ce.Code() == connect.CodeUnauthenticated || ce.Code() == connect.CodePermissionDenied:
-		f.hint = "--data-dir names the folder with a credential that may do this."
 	default:
 		f.hint = "`setpoint status` shows how the server is."
 	}

@@ -53,8 +53,11 @@ func (a *app) pluginList() *cobra.Command {
 }
 
 func listPlugins(ctx context.Context, s *server) ([]*apiv1.Plugin, error) {
-	res, err := ask(ctx, s, s.ListPlugins, &apiv1.ListPluginsRequest{})
-	return res.GetPlugins(), err
+	return pages(func(token string) (*apiv1.ListPluginsResponse, error) {
+		return ask(ctx, s, s.ListPlugins, &apiv1.ListPluginsRequest{PageToken: token})
+	}, func(res *apiv1.ListPluginsResponse) ([]*apiv1.Plugin, string) {
+		return res.GetPlugins(), res.GetNextPageToken()
+	})
 }
 
 func pluginState(style console.Style, state string) string {

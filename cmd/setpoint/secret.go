@@ -115,8 +115,11 @@ func (a *app) secretList() *cobra.Command {
 }
 
 func listSecrets(ctx context.Context, s *server) ([]*apiv1.SecretInfo, error) {
-	res, err := ask(ctx, s, s.ListSecrets, &apiv1.ListSecretsRequest{})
-	return res.GetSecrets(), err
+	return pages(func(token string) (*apiv1.ListSecretsResponse, error) {
+		return ask(ctx, s, s.ListSecrets, &apiv1.ListSecretsRequest{PageToken: token})
+	}, func(res *apiv1.ListSecretsResponse) ([]*apiv1.SecretInfo, string) {
+		return res.GetSecrets(), res.GetNextPageToken()
+	})
 }
 
 func lastSecretVersion(s *apiv1.SecretInfo) *apiv1.SecretVersion {

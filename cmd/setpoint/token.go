@@ -70,8 +70,11 @@ func (a *app) tokenList() *cobra.Command {
 }
 
 func listTokens(ctx context.Context, s *server) ([]*apiv1.Token, error) {
-	res, err := ask(ctx, s, s.ListTokens, &apiv1.ListTokensRequest{})
-	return res.GetTokens(), err
+	return pages(func(token string) (*apiv1.ListTokensResponse, error) {
+		return ask(ctx, s, s.ListTokens, &apiv1.ListTokensRequest{PageToken: token})
+	}, func(res *apiv1.ListTokensResponse) ([]*apiv1.Token, string) {
+		return res.GetTokens(), res.GetNextPageToken()
+	})
 }
 
 func (a *app) tokenRemove() *cobra.Command {

@@ -120,6 +120,7 @@ func New(opts Options) (*API, error) {
 	if opts.Full != nil {
 		opts.Engine = commands{opts.Engine, opts.Full}
 	}
+	opts.Engine = keyedEngine{opts.Engine}
 	return &API{opts: opts, auditor: newAuditor(opts.Log, opts.Audit), trying: make(chan struct{}, maxTrying)}, nil
 }
 
@@ -130,6 +131,8 @@ type service struct {
 	streams *streams
 	pinning *sync.RWMutex // read-locked from the moment a job's secrets are looked up until the job is committed; locked while a secret goes
 }
+
+func (a *API) service() *service { return &service{a.opts, a.trying, &a.streams, &a.pinning} }
 
 // view returns the newest committed state as it is seen now.
 func (v *service) view() *engine.State { return v.opts.Engine.View().At(v.opts.Now()) }
@@ -167,7 +170,7 @@ const compressBytes = 1 << 10
 func (a *API) HandlerOptions() []connect.HandlerOption {
 	g := &gate{log: a.opts.Log, authorities: a.opts.Authorities, auditor: a.auditor, streams: &a.streams, meant: a.meant}
 	return []connect.HandlerOption{
-		connect.WithInterceptors(g),
+		connect.WithInterceptors(g, terms{a.service()}),
 		connect.WithRecover(g.recovered),
 		connect.WithReadMaxBytes(maxRequestBytes),
 		connect.WithCompressMinBytes(compressBytes),
@@ -177,7 +180,7 @@ func (a *API) HandlerOptions() []connect.HandlerOption {
 // Handler serves the API, /healthz, /readyz and what is mounted besides.
 func (a *API) Handler(mounts ...Mount) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(apiv1connect.NewApiServiceHandler(&service{a.opts, a.trying, &a.streams, &a.pinning}, a.HandlerOptions()...))
+	mux.Handle(apiv1connect.NewApiServiceHandler(a.service(), a.HandlerOptions()...))
 	for _, m := range mounts {
 		mux.Handle(m.Path, m.Handler)
 	}

@@ -28,18 +28,24 @@ type Certificates interface {
 var errNoRegister = connect.NewError(connect.CodeUnimplemented, errors.New("this server keeps no register of certificates"))
 
 // ListCertificates returns the certificates that were issued and have not expired.
-func (v *service) ListCertificates(context.Context, *connect.Request[apiv1.ListCertificatesRequest]) (*connect.Response[apiv1.ListCertificatesResponse], error) {
+func (v *service) ListCertificates(_ context.Context, req *connect.Request[apiv1.ListCertificatesRequest]) (*connect.Response[apiv1.ListCertificatesResponse], error) {
 	if v.opts.Certificates == nil {
 		return nil, errNoRegister
 	}
-	out := &apiv1.ListCertificatesResponse{}
+	p, err := newPage(req.Msg.GetPageSize(), req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	var rows []row[*apiv1.Certificate]
 	for _, c := range v.opts.Certificates.List() {
 		x := certificateView(c.Issued)
 		if c.Revoked != nil {
 			x.Revoked, x.RevokedBy, x.Reason = timestamppb.New(c.Revoked.At), c.Revoked.By, c.Revoked.Reason
 		}
-		out.Certificates = append(out.Certificates, x)
+		rows = append(rows, row[*apiv1.Certificate]{momentOrder(c.Expires) + c.Serial, x})
 	}
+	out := &apiv1.ListCertificatesResponse{}
+	out.Certificates, out.NextPageToken = cut(p, rows)
 	return connect.NewResponse(out), nil
 }
 

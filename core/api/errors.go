@@ -13,7 +13,7 @@ import (
 )
 
 // ErrCompacted says that turns which were asked for were dropped: take the state instead.
-var ErrCompacted = errors.New("these revisions were dropped")
+var ErrCompacted = errors.New("the events of that time are not kept any more")
 
 // errSlow ends a watch whose client does not take what comes.
 var errSlow = errors.New("the watch fell too far behind")
@@ -21,7 +21,7 @@ var errSlow = errors.New("the watch fell too far behind")
 // refusal is what a caller is told: a code for programs, what to do, and what is wrong with the request.
 type refusal struct {
 	code     connect.Code
-	word     string
+	word     Code
 	hint     string
 	problems []cluster.Problem
 }
@@ -30,11 +30,11 @@ type refusal struct {
 func asConnect(err error) error {
 	var coded *connect.Error
 	if errors.As(err, &coded) {
-		return err
+		return withDetail(coded, err)
 	}
 	r := refusalOf(err)
 	out := connect.NewError(r.code, errors.New(message(err)))
-	detail := &apiv1.ErrorDetail{Code: r.word, Hint: r.hint}
+	detail := &apiv1.ErrorDetail{Code: string(r.word), Hint: r.hint}
 	for _, p := range r.problems {
 		detail.Problems = append(detail.Problems, &apiv1.Problem{Path: p.Path, Summary: p.Summary, Detail: p.Detail})
 	}
@@ -43,6 +43,32 @@ func asConnect(err error) error {
 	}
 	return out
 }
+
+// withDetail gives an error of Connect's the detail that every refusal has, if it is one of ours and has none. Others are left as they are.
+func withDetail(coded *connect.Error, err error) error {
+	detail := &apiv1.ErrorDetail{}
+	switch coded.Code() {
+	case connect.CodeUnauthenticated:
+		detail.Code, detail.Hint = string(CodeNobody), "show a certificate of this cluster that has neither expired nor been revoked; setpoint login gives one"
+	case connect.CodePermissionDenied:
+		detail.Code, detail.Hint = string(CodeForbidden), "use a credential of a role that may do this"
+	case connect.CodeUnimplemented:
+		detail.Code, detail.Hint = string(CodeNotOffered), "ask another server, or configure this one so"
+	case connect.CodeInternal:
+		detail.Code, detail.Hint = string(CodeInternal), seeLog
+	default:
+		return err
+	}
+	if len(coded.Details()) > 0 {
+		return err
+	}
+	if d, failed := connect.NewErrorDetail(detail); failed == nil {
+		coded.AddDetail(d)
+	}
+	return err
+}
+
+const seeLog = "see the server's log"
 
 // message returns an error's text without its hint, which has a field of its own.
 func message(err error) string {
@@ -59,29 +85,29 @@ func refusalOf(err error) refusal {
 	var command *execError
 	switch {
 	case errors.As(err, &command):
-		return refusal{code: connect.CodeFailedPrecondition, word: command.code, hint: command.hint}
+		return refusal{code: connect.CodeFailedPrecondition, word: Code(command.code), hint: command.hint}
 	case errors.As(err, &plugin):
-		return refusal{code: connect.CodeAborted, word: plugin.Code, hint: plugin.Hint}
+		return refusal{code: connect.CodeAborted, word: Code(plugin.Code), hint: plugin.Hint}
 	case errors.As(err, &op):
-		r := refusal{code: codeOf(op.Kind), word: string(op.Kind), hint: op.Hint, problems: op.Problems}
+		r := refusal{code: codeOf(op.Kind), word: Code(op.Kind), hint: op.Hint, problems: op.Problems}
 		if r.code == connect.CodeInternal {
-			r.word = "internal"
+			r.word = CodeInternal
 		}
 		return r
 	case errors.Is(err, ErrCompacted):
-		return refusal{code: connect.CodeOutOfRange, word: "compacted", hint: "list again and watch from that revision"}
+		return refusal{code: connect.CodeOutOfRange, word: CodeCompacted, hint: "list again, and watch from the revision that the list has"}
 	case errors.Is(err, ErrFull):
-		return refusal{code: connect.CodeResourceExhausted, word: "no_space", hint: "free space on the server's disk; a command that waited for it may be carried out then"}
+		return refusal{code: connect.CodeResourceExhausted, word: CodeNoSpace, hint: "free space on the server's disk; a command that waited for it may be carried out then"}
 	case errors.Is(err, errSlow):
-		return refusal{code: connect.CodeResourceExhausted, word: "too_slow", hint: "list again and watch from that revision"}
+		return refusal{code: connect.CodeResourceExhausted, word: CodeTooSlow, hint: "list again and watch from that revision"}
 	case errors.Is(err, engine.ErrStopped):
-		return refusal{code: connect.CodeUnavailable, word: "unavailable", hint: "try again"}
+		return refusal{code: connect.CodeUnavailable, word: CodeUnknown, hint: "try again"}
 	case errors.Is(err, context.Canceled):
-		return refusal{code: connect.CodeCanceled, word: "unavailable"}
+		return refusal{code: connect.CodeCanceled, word: CodeUnknown}
 	case errors.Is(err, context.DeadlineExceeded):
-		return refusal{code: connect.CodeDeadlineExceeded, word: "unavailable", hint: "the command may have been carried out or not; look before trying again"}
+		return refusal{code: connect.CodeDeadlineExceeded, word: CodeUnknown, hint: "the command may have been carried out or not; look before trying again"}
 	}
-	return refusal{code: connect.CodeInternal, word: "internal", hint: "see the server's log"}
+	return refusal{code: connect.CodeInternal, word: CodeInternal, hint: seeLog}
 }
 
 func codeOf(kind engine.Kind) connect.Code {
@@ -90,7 +116,7 @@ func codeOf(kind engine.Kind) connect.Code {
 		return connect.CodeNotFound
 	case engine.Conflict:
 		return connect.CodeAborted
-	case engine.Invalid:
+	case engine.Invalid, engine.KeyReused:
 		return connect.CodeInvalidArgument
 	case engine.Refused:
 		return connect.CodeFailedPrecondition

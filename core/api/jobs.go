@@ -79,17 +79,31 @@ func (v *service) job(ctx context.Context, op engine.Op) (*connect.Response[apiv
 	if newest := state.Job(job.Name); newest != nil {
 		job = newest
 	}
-	return connect.NewResponse(&apiv1.JobResponse{Job: jobView(state, job, slotStallsOf(state, job.Name), false), Changed: r.Changed}), nil
+	return connect.NewResponse(&apiv1.JobResponse{
+		Job: jobView(state, job, slotStallsOf(state, job.Name), false), Changed: r.Changed, Version: r.Job.Control.Version,
+	}), nil
 }
 
-// GetJob returns one job.
+// GetJob returns one job, with all its slots or a page of them.
 func (v *service) GetJob(_ context.Context, req *connect.Request[apiv1.GetJobRequest]) (*connect.Response[apiv1.GetJobResponse], error) {
+	p, paged, err := optionalPage("slots_", req.Msg.GetSlotsPageSize(), req.Msg.GetSlotsPageToken())
+	if err != nil {
+		return nil, err
+	}
 	state := v.view()
 	j := state.Job(req.Msg.GetJob())
 	if j == nil {
 		return nil, notFound("job", req.Msg.GetJob(), listJobs)
 	}
-	return connect.NewResponse(&apiv1.GetJobResponse{Job: jobView(state, j, slotStallsOf(state, j.Name), true)}), nil
+	out := &apiv1.GetJobResponse{Job: jobView(state, j, slotStallsOf(state, j.Name), true)}
+	if paged {
+		var rows []row[*apiv1.Slot]
+		for _, s := range out.GetJob().GetSlots() {
+			rows = append(rows, row[*apiv1.Slot]{slotOrder(s.GetKey()), s})
+		}
+		out.Job.Slots, out.NextSlotsPageToken = cut(p, rows)
+	}
+	return connect.NewResponse(out), nil
 }
 
 // ListJobs returns a page of jobs.
@@ -122,7 +136,7 @@ func (v *service) StopJob(ctx context.Context, req *connect.Request[apiv1.StopJo
 }
 
 func stopOp(m *apiv1.StopJobRequest) (engine.StopJob, error) {
-	op := engine.StopJob{Job: m.GetJob(), Grace: -1}
+	op := engine.StopJob{Job: m.GetJob(), Grace: -1, IfVersion: m.GetIfVersion()}
 	if g := m.GetGrace(); g != nil {
 		if op.Grace = g.AsDuration(); op.Grace < 0 {
 			return op, invalid("the request", cluster.Problem{Path: "grace", Summary: "Negative duration"})
@@ -133,12 +147,12 @@ func stopOp(m *apiv1.StopJobRequest) (engine.StopJob, error) {
 
 // StartJob takes back StopJob.
 func (v *service) StartJob(ctx context.Context, req *connect.Request[apiv1.StartJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
-	return v.job(ctx, engine.StartJob{Job: req.Msg.GetJob()})
+	return v.job(ctx, engine.StartJob{Job: req.Msg.GetJob(), IfVersion: req.Msg.GetIfVersion()})
 }
 
 // RestartJob replaces every task of a job.
 func (v *service) RestartJob(ctx context.Context, req *connect.Request[apiv1.RestartJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
-	return v.job(ctx, engine.RestartJob{Job: req.Msg.GetJob()})
+	return v.job(ctx, engine.RestartJob{Job: req.Msg.GetJob(), IfVersion: req.Msg.GetIfVersion()})
 }
 
 // ScaleJob changes how many slots a job has.
@@ -157,7 +171,7 @@ func scaleOp(m *apiv1.ScaleJobRequest) (engine.ScaleJob, error) {
 			Path: "count", Summary: "Number out of range", Detail: fmt.Sprintf("It is %d; it must be between 0 and %d.", n, cluster.MaxCount),
 		})
 	}
-	return engine.ScaleJob{Job: m.GetJob(), Count: int(n)}, nil
+	return engine.ScaleJob{Job: m.GetJob(), Count: int(n), IfVersion: m.GetIfVersion()}, nil
 }
 
 // RollbackJob makes a new version with the content of an earlier one.
@@ -173,12 +187,12 @@ func (v *service) RollbackJob(ctx context.Context, req *connect.Request[apiv1.Ro
 
 // RebalanceJob moves a job's tasks to where they would be placed now.
 func (v *service) RebalanceJob(ctx context.Context, req *connect.Request[apiv1.RebalanceJobRequest]) (*connect.Response[apiv1.JobResponse], error) {
-	return v.job(ctx, engine.RebalanceJob{Job: req.Msg.GetJob()})
+	return v.job(ctx, engine.RebalanceJob{Job: req.Msg.GetJob(), IfVersion: req.Msg.GetIfVersion()})
 }
 
 // RemoveJob forgets a job.
 func (v *service) RemoveJob(ctx context.Context, req *connect.Request[apiv1.RemoveJobRequest]) (*connect.Response[apiv1.RemoveJobResponse], error) {
-	if _, err := v.opts.Engine.Do(ctx, author(ctx), engine.RemoveJob{Job: req.Msg.GetJob()}); err != nil {
+	if _, err := v.opts.Engine.Do(ctx, author(ctx), engine.RemoveJob{Job: req.Msg.GetJob(), IfVersion: req.Msg.GetIfVersion()}); err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(&apiv1.RemoveJobResponse{}), nil
@@ -198,7 +212,7 @@ func controlOp(m *apiv1.ControlUpdateRequest) (engine.ControlUpdate, error) {
 	if !slices.Contains([]engine.UpdateAction{engine.PauseUpdate, engine.ResumeUpdate, engine.CancelUpdate}, action) {
 		return engine.ControlUpdate{}, invalid("the request", unknownWord("action", string(action), string(engine.PauseUpdate), string(engine.ResumeUpdate), string(engine.CancelUpdate)))
 	}
-	return engine.ControlUpdate{Job: m.GetJob(), Action: action}, nil
+	return engine.ControlUpdate{Job: m.GetJob(), Action: action, IfVersion: m.GetIfVersion()}, nil
 }
 
 func unknownWord(path, given string, known ...string) cluster.Problem {

@@ -14,7 +14,7 @@ import (
 // that he logged in with his certificate. What it asks passes the same gate as calls from outside: his role is checked, and what he changes is written down with his
 // name. authority is that of the certificate by which he became known.
 func (a *API) ClientFor(id pki.Identity, authority pki.Fingerprint) apiv1connect.ApiServiceClient {
-	path, handler := apiv1connect.NewApiServiceHandler(&service{a.opts, a.trying, &a.streams, &a.pinning}, a.HandlerOptions()...)
+	path, handler := apiv1connect.NewApiServiceHandler(a.service(), a.HandlerOptions()...)
 	mux := http.NewServeMux()
 	mux.Handle(path, handler)
 	return apiv1connect.NewApiServiceClient(&http.Client{Transport: inProcess{mux, caller{id: id, authority: authority}}}, "https://setpoint.internal")

@@ -2,8 +2,11 @@ package api
 
 import (
 	"encoding/base64"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -20,17 +23,25 @@ type page struct {
 	after string // key of the last row of the page before
 }
 
-func newPage(size int32, token string) (page, error) {
+func newPage(size int32, token string) (page, error) { return pageOf("", size, token) }
+
+// optionalPage is for a list that is given whole unless a page of it is asked for. prefix is that of the fields' names.
+func optionalPage(prefix string, size int32, token string) (p page, asked bool, err error) {
+	p, err = pageOf(prefix, size, token)
+	return p, size != 0 || token != "", err
+}
+
+func pageOf(prefix string, size int32, token string) (page, error) {
 	p := page{size: int(size)}
 	switch {
 	case size < 0 || size > maxPage:
-		return page{}, invalid("the request", cluster.Problem{Path: "page_size", Summary: "Number out of range", Detail: "It must be between 0 and 5000."})
+		return page{}, invalid("the request", cluster.Problem{Path: prefix + "page_size", Summary: "Number out of range", Detail: "It must be between 0 and 5000."})
 	case size == 0:
 		p.size = defaultPage
 	}
 	after, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
-		return page{}, invalid("the request", cluster.Problem{Path: "page_token", Summary: "Not a page token", Detail: "Use next_page_token of the answer before."})
+		return page{}, invalid("the request", cluster.Problem{Path: prefix + "page_token", Summary: "Not a page token", Detail: "Use next_page_token of the answer before."})
 	}
 	p.after = string(after)
 	return p, nil
@@ -38,6 +49,17 @@ func newPage(size int32, token string) (page, error) {
 
 // passed reports whether the row of that key was on a page before.
 func (p page) passed(key string) bool { return p.after != "" && key <= p.after }
+
+// slotOrder is the key of a slot's row: numbers are in their order, and come before names.
+func slotOrder(key string) string {
+	if _, err := strconv.ParseUint(key, 10, 63); err != nil {
+		return "~" + key
+	}
+	return fmt.Sprintf("%019s", key)
+}
+
+// momentOrder begins the key of a row in a list by time.
+func momentOrder(t time.Time) string { return t.UTC().Format("20060102150405.000000000|") }
 
 // row is one row of a list under the key by which the list is ordered. Keys are unique.
 type row[T any] struct {

@@ -74,17 +74,17 @@ func (v *service) plannedOne(ctx context.Context, c *apiv1.PlanCommand) (engine.
 	case *apiv1.PlanCommand_StopJob:
 		return stopOp(c.StopJob)
 	case *apiv1.PlanCommand_StartJob:
-		return engine.StartJob{Job: c.StartJob.GetJob()}, nil
+		return engine.StartJob{Job: c.StartJob.GetJob(), IfVersion: c.StartJob.GetIfVersion()}, nil
 	case *apiv1.PlanCommand_RestartJob:
-		return engine.RestartJob{Job: c.RestartJob.GetJob()}, nil
+		return engine.RestartJob{Job: c.RestartJob.GetJob(), IfVersion: c.RestartJob.GetIfVersion()}, nil
 	case *apiv1.PlanCommand_ScaleJob:
 		return scaleOp(c.ScaleJob)
 	case *apiv1.PlanCommand_RollbackJob:
 		return v.rollbackOp(c.RollbackJob)
 	case *apiv1.PlanCommand_RebalanceJob:
-		return engine.RebalanceJob{Job: c.RebalanceJob.GetJob()}, nil
+		return engine.RebalanceJob{Job: c.RebalanceJob.GetJob(), IfVersion: c.RebalanceJob.GetIfVersion()}, nil
 	case *apiv1.PlanCommand_RemoveJob:
-		return engine.RemoveJob{Job: c.RemoveJob.GetJob()}, nil
+		return engine.RemoveJob{Job: c.RemoveJob.GetJob(), IfVersion: c.RemoveJob.GetIfVersion()}, nil
 	case *apiv1.PlanCommand_SetAvailability:
 		return availabilityOp(c.SetAvailability)
 	case *apiv1.PlanCommand_LabelNode:

@@ -11,8 +11,18 @@ import (
 )
 
 // ListPlugins returns the plugins.
-func (v *service) ListPlugins(context.Context, *connect.Request[apiv1.ListPluginsRequest]) (*connect.Response[apiv1.ListPluginsResponse], error) {
-	return connect.NewResponse(&apiv1.ListPluginsResponse{Plugins: v.plugins(v.view())}), nil
+func (v *service) ListPlugins(_ context.Context, req *connect.Request[apiv1.ListPluginsRequest]) (*connect.Response[apiv1.ListPluginsResponse], error) {
+	p, err := newPage(req.Msg.GetPageSize(), req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	var rows []row[*apiv1.Plugin]
+	for _, x := range v.plugins(v.view()) {
+		rows = append(rows, row[*apiv1.Plugin]{x.GetName(), x})
+	}
+	out := &apiv1.ListPluginsResponse{}
+	out.Plugins, out.NextPageToken = cut(p, rows)
+	return connect.NewResponse(out), nil
 }
 
 func (v *service) plugins(s *engine.State) []*apiv1.Plugin {

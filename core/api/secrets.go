@@ -30,15 +30,21 @@ const listSecrets = "secret ls lists those that there are"
 var errNoSecrets = connect.NewError(connect.CodeUnimplemented, errors.New("this server keeps no secrets"))
 
 // ListSecrets returns all secrets, without their values.
-func (v *service) ListSecrets(context.Context, *connect.Request[apiv1.ListSecretsRequest]) (*connect.Response[apiv1.ListSecretsResponse], error) {
+func (v *service) ListSecrets(_ context.Context, req *connect.Request[apiv1.ListSecretsRequest]) (*connect.Response[apiv1.ListSecretsResponse], error) {
 	if v.opts.Secrets == nil {
 		return nil, errNoSecrets
 	}
-	users := secretUsers(v.view())
-	out := &apiv1.ListSecretsResponse{}
-	for _, s := range v.opts.Secrets.List() {
-		out.Secrets = append(out.Secrets, secretView(s, users))
+	p, err := newPage(req.Msg.GetPageSize(), req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
 	}
+	users := secretUsers(v.view())
+	var rows []row[*apiv1.SecretInfo]
+	for _, s := range v.opts.Secrets.List() {
+		rows = append(rows, row[*apiv1.SecretInfo]{s.Name, secretView(s, users)})
+	}
+	out := &apiv1.ListSecretsResponse{}
+	out.Secrets, out.NextPageToken = cut(p, rows)
 	return connect.NewResponse(out), nil
 }
 

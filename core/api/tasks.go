@@ -122,6 +122,10 @@ func specOf(s *engine.State, t *cluster.Task) *setpointv1.TaskSpec {
 
 // WhyTask returns every reason that keeps a task from each node.
 func (v *service) WhyTask(ctx context.Context, req *connect.Request[apiv1.WhyTaskRequest]) (*connect.Response[apiv1.WhyTaskResponse], error) {
+	p, paged, err := optionalPage("", req.Msg.GetPageSize(), req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
 	t, err := find(v.view(), req.Msg.GetTask())
 	if err != nil {
 		return nil, err
@@ -144,6 +148,13 @@ func (v *service) WhyTask(ctx context.Context, req *connect.Request[apiv1.WhyTas
 			node.Reasons = append(node.Reasons, &apiv1.WhyReason{Source: r.Source, Code: string(r.Code), Detail: r.Detail})
 		}
 		out.Nodes = append(out.Nodes, node)
+	}
+	if paged {
+		var rows []row[*apiv1.WhyNode]
+		for _, n := range out.GetNodes() {
+			rows = append(rows, row[*apiv1.WhyNode]{n.GetNodeId(), n})
+		}
+		out.Nodes, out.NextPageToken = cut(p, rows)
 	}
 	return connect.NewResponse(out), nil
 }

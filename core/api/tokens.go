@@ -115,16 +115,21 @@ func (v *service) sign(id pki.Identity, request []byte) ([]byte, error) {
 }
 
 // ListTokens returns the tokens that were made and not revoked or used up, oldest first.
-func (v *service) ListTokens(ctx context.Context, _ *connect.Request[apiv1.ListTokensRequest]) (*connect.Response[apiv1.ListTokensResponse], error) {
+func (v *service) ListTokens(ctx context.Context, req *connect.Request[apiv1.ListTokensRequest]) (*connect.Response[apiv1.ListTokensResponse], error) {
+	p, err := newPage(req.Msg.GetPageSize(), req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
 	stored, err := v.opts.Tokens.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(stored, func(a, b pki.StoredToken) int { return a.Created.Compare(b.Created) })
-	out := &apiv1.ListTokensResponse{}
+	var rows []row[*apiv1.Token]
 	for _, t := range stored {
-		out.Tokens = append(out.Tokens, tokenView(t))
+		rows = append(rows, row[*apiv1.Token]{momentOrder(t.Created) + tokenID(t), tokenView(t)})
 	}
+	out := &apiv1.ListTokensResponse{}
+	out.Tokens, out.NextPageToken = cut(p, rows)
 	return connect.NewResponse(out), nil
 }
 

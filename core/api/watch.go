@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"connectrpc.com/connect"
@@ -135,12 +137,10 @@ func (w *watch) older(ctx context.Context, last cluster.Revision) error {
 	switch {
 	case sent != nil:
 		return sent
-	case err != nil:
-		return err
-	case w.cursor == from:
-		return ErrCompacted
+	case errors.Is(err, ErrCompacted), err == nil && w.cursor == from:
+		return w.compacted()
 	}
-	return nil
+	return err
 }
 
 // behind says why a watch that cannot go on ends.
@@ -148,5 +148,10 @@ func (w *watch) behind() error {
 	if w.passed {
 		return errSlow
 	}
-	return ErrCompacted
+	return w.compacted()
+}
+
+// compacted says from where on events are missing.
+func (w *watch) compacted() error {
+	return fmt.Errorf("watch from revision %d: %w", w.cursor, ErrCompacted)
 }
