@@ -111,7 +111,7 @@ var homes = map[string][]string{
 	"github.com/moby/moby/api":            {"agent/driver/docker"},
 	"github.com/moby/moby/client":         {"agent/driver/docker"},
 	"connectrpc.com/connect":              {"proto/...", "core/api", "core/dashboard", "core/dispatch", "agent/...", "client/...", "cmd/...", "test/..."},
-	"github.com/hashicorp/go-hclog":       {"sdk/...", "plugins/...", "core/...", "agent/...", "client/...", "cmd/...", "test/internal/faultplugin"},
+	"github.com/hashicorp/go-hclog":       {"sdk/...", "plugins/...", "core/...", "agent/...", "client/...", "cmd/...", "test/apiserver", "test/internal/faultplugin"},
 	"github.com/hashicorp/go-plugin":      {"sdk", "sdk/sdktest", "core/pluginhost/...", "test/internal/faultplugin"},
 	"github.com/landlock-lsm/go-landlock": {"core/pluginhost/runner"},
 	"github.com/prometheus/client_golang": {"core/metrics"},
