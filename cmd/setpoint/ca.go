@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -10,11 +13,12 @@ import (
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/view"
+	"github.com/setpointd/setpoint/core/pki"
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
 )
 
 func (a *app) caCommand() *cobra.Command {
-	return group("ca", "Look at the cluster's certificate authority, and replace it", a.caShow(), a.caRotate(), a.caFinish())
+	return group("ca", "Look at the cluster's certificate authority, and replace it", a.caShow(), a.caRotate(), a.caFinish(), a.caRequest())
 }
 
 func (a *app) caShow() *cobra.Command {
@@ -81,6 +85,53 @@ Other programs that log in, such as Prometheus, need a new credential at that mo
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also while nodes have certificates of the old authority: they have to join again")
+	return cmd
+}
+
+func (a *app) caRequest() *cobra.Command {
+	var cluster string
+	cmd := &cobra.Command{
+		Use: "request KEYFILE", Short: "Make a key and a request for an authority that one of yours signs", Args: takes(1, 1),
+		Long: `Makes a key for the cluster's authority, writes it to a new file that only you may read, and prints a request for its certificate. Have an authority of yours sign
+it, as an intermediate authority that keeps the request's subject alternative name; then name both files in the server's configuration, as tls { authority { … } }.
+
+The request names the cluster that the server is of. For one that does not exist yet choose an id with --cluster: lower-case letters, digits and dashes.`,
+		Example: "  setpoint ca request authority-key.pem > authority.csr\n" +
+			"  openssl x509 -req -in authority.csr -CA root.pem -CAkey root-key.pem -days 1825 -copy_extensions copyall -out authority.pem",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cluster == "" {
+				s, err := a.connect()
+				if err != nil {
+					return err
+				}
+				res, err := ask(cmd.Context(), s, s.GetAuthority, &apiv1.GetAuthorityRequest{})
+				if err != nil {
+					return err
+				}
+				cluster = res.GetClusterId()
+			}
+			request, key, err := pki.NewAuthorityRequest(cluster)
+			if err != nil {
+				return refuse("Choose another with --cluster.", "%v", err)
+			}
+			f, err := os.OpenFile(args[0], os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+			if errors.Is(err, fs.ErrExist) {
+				return refuse("Name a new file: a key that is there may be in use.", "%s exists", args[0])
+			}
+			if err != nil {
+				return fmt.Errorf("write the key: %w", err)
+			}
+			if _, err = f.Write(key); err == nil {
+				err = f.Sync()
+			}
+			if err := errors.Join(err, f.Close()); err != nil {
+				return fmt.Errorf("write the key: %w", err)
+			}
+			_, err = a.out.Write(request)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&cluster, "cluster", "", "`id` of the cluster (default: that of the server that is asked)")
 	return cmd
 }
 

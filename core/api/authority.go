@@ -38,10 +38,12 @@ func (v *service) RotateAuthority(ctx context.Context, _ *connect.Request[apiv1.
 		return nil, errNoAuthorities
 	}
 	err := v.opts.Authorities.Rotate(ctx)
-	if errors.Is(err, pki.ErrRotating) {
+	switch {
+	case errors.Is(err, pki.ErrRotating):
 		return nil, &engine.OpError{Kind: engine.Conflict, Message: err.Error(), Hint: "`setpoint ca show` tells how far it is, and `setpoint ca finish` ends it"}
-	}
-	if err != nil {
+	case errors.Is(err, pki.ErrOutside):
+		return nil, &engine.OpError{Kind: engine.Refused, Message: err.Error(), Hint: "put another one in its place: `setpoint ca request` makes a key, and a request for who signs it"}
+	case err != nil:
 		return nil, err
 	}
 	return v.authority()

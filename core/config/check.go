@@ -29,6 +29,7 @@ func (r *reader) check() {
 			r.name(at, name, cluster.ValidateNodeName)
 		}
 	}
+	r.together("tls.authority", c.TLS.Authority.Certificate, c.TLS.Authority.Key)
 	r.checkDashboard(c.Dashboard)
 	r.checkStore(c.Store)
 	r.checkHeartbeat(c.Heartbeat)
@@ -130,11 +131,16 @@ func (r *reader) checkDashboard(d Dashboard) {
 	if d.Advertise != "" {
 		r.address("dashboard.advertise", d.Advertise, 1)
 	}
+	r.together("dashboard", d.Certificate, d.Key)
+}
+
+// together reports that one of two files is named which serve together only.
+func (r *reader) together(at, certificate, key string) {
 	switch {
-	case d.Certificate != "" && d.Key == "":
-		r.wrong("dashboard.certificate", "Certificate without a key", "The attribute \"key\" names the file that has it.")
-	case d.Certificate == "" && d.Key != "":
-		r.wrong("dashboard.key", "Key without a certificate", "The attribute \"certificate\" names the file that has it.")
+	case certificate != "" && key == "":
+		r.wrong(at+".certificate", "Certificate without a key", "The attribute \"key\" names the file that has it.")
+	case certificate == "" && key != "":
+		r.wrong(at+".key", "Key without a certificate", "The attribute \"certificate\" names the file that has it.")
 	}
 }
 

@@ -49,9 +49,16 @@ type Listen struct {
 	API string // HOST:PORT of the API and the metrics; default 127.0.0.1:7480. Port 0 is any free one
 }
 
-// TLS says what is to be in the server's certificate, which its own authority issues.
+// TLS says what is to be in the server's certificate, and which authority issues it and all others.
 type TLS struct {
-	Names []string // host names and addresses by which the server is reached, besides those of Listen and Advertise
+	Names     []string // host names and addresses by which the server is reached, besides those of Listen and Advertise
+	Authority Authority
+}
+
+// Authority are files with the cluster's authority, which somebody else signed; none: the server makes one.
+type Authority struct {
+	Certificate string // its certificate, followed by those that lead to its root
+	Key         string
 }
 
 // Dashboard says where the dashboard is served.

@@ -37,7 +37,7 @@ func (r *reader) fields() hcltext.Fields {
 				"json":  hcltext.Set(hcltext.Bool, &c.Log.JSON),
 			}),
 			"listen": r.section(attributes{"api": hcltext.Set(hcltext.String, &c.Listen.API)}),
-			"tls":    r.section(attributes{"names": hcltext.Set(hcltext.Strings, &c.TLS.Names)}),
+			"tls":    {Read: r.tls},
 			"dashboard": r.section(attributes{
 				"listen":      hcltext.Set(hcltext.String, &c.Dashboard.Listen),
 				"advertise":   hcltext.Set(hcltext.String, &c.Dashboard.Advertise),
@@ -66,6 +66,17 @@ func (r *reader) fields() hcltext.Fields {
 			"agent":  {Read: r.agent},
 		},
 	}
+}
+
+func (r *reader) tls(b hcltext.Block) {
+	t := &r.config.TLS
+	r.Body(b.Body, b.Path, b.At, hcltext.Fields{
+		Attributes: attributes{"names": hcltext.Set(hcltext.Strings, &t.Names)},
+		Blocks: blocks{"authority": r.section(attributes{
+			"certificate": hcltext.Set(path, &t.Authority.Certificate),
+			"key":         hcltext.Set(path, &t.Authority.Key),
+		})},
+	})
 }
 
 func (r *reader) pool(b hcltext.Block) {

@@ -85,7 +85,7 @@ func TestExampleShowsEverything(t *testing.T) {
 // TestExampleShowsDefaults holds the example to what it says of itself: what it shows is the default, with the exceptions named there.
 func TestExampleShowsDefaults(t *testing.T) {
 	c, d := mustLoad(t, example), Default()
-	d.Name, d.Advertise, d.Listen.API, d.TLS.Names = c.Name, c.Advertise, c.Listen.API, c.TLS.Names
+	d.Name, d.Advertise, d.Listen.API, d.TLS = c.Name, c.Advertise, c.Listen.API, c.TLS
 	c.Agent, c.Pools, c.Secrets, c.Dashboard = nil, nil, nil, Dashboard{}
 	c.Plugins = slices.DeleteFunc(c.Plugins, func(p Plugin) bool { return p.Name == "cel" })
 	if diff := cmp.Diff(d, c, ignoreInternals); diff != "" {
@@ -213,7 +213,7 @@ func TestProblem(t *testing.T) {
 	if got := written(t, c, c.Problem("listen.api", "Address in use", "Somebody else listens there.")); !strings.Contains(got, `other.hcl line 11, in listen:`) {
 		t.Error(got)
 	}
-	if got := written(t, c, c.Problem(`plugin["other"].path`, "S", "D")); !strings.Contains(got, `other.hcl line 66, in plugin "other":`) {
+	if got := written(t, c, c.Problem(`plugin["other"].path`, "S", "D")); !strings.Contains(got, `other.hcl line 70, in plugin "other":`) {
 		t.Error(got)
 	}
 	d := Default()

@@ -58,8 +58,8 @@ func NewAuthority(clusterID string, now time.Time) (*Authority, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber:          serial(),
-		Subject:               pkix.Name{CommonName: "Setpoint CA " + clusterID, Organization: []string{"Setpoint"}},
-		URIs:                  []*url.URL{{Scheme: scheme, Host: clusterID, Path: caPath}},
+		Subject:               authorityName(clusterID),
+		URIs:                  []*url.URL{authorityURI(clusterID)},
 		NotBefore:             now.Add(-Backdate),
 		NotAfter:              now.Add(CAValidity),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
@@ -76,6 +76,14 @@ func NewAuthority(clusterID string, now time.Time) (*Authority, error) {
 		return nil, fmt.Errorf("create authority: %w", err)
 	}
 	return newAuthority(cert, key)
+}
+
+func authorityName(clusterID string) pkix.Name {
+	return pkix.Name{CommonName: "Setpoint CA " + clusterID, Organization: []string{"Setpoint"}}
+}
+
+func authorityURI(clusterID string) *url.URL {
+	return &url.URL{Scheme: scheme, Host: clusterID, Path: caPath}
 }
 
 // newAuthority checks that certificate and key are a cluster's authority and belong together.
@@ -214,7 +222,7 @@ func clusterOf(cert *x509.Certificate) (string, error) {
 		return "", fmt.Errorf("certificate %q is not an authority's", cert.Subject.CommonName)
 	}
 	if len(cert.URIs) != 1 || cert.URIs[0].Scheme != scheme || cert.URIs[0].Path != caPath || !clusterPattern.MatchString(cert.URIs[0].Host) {
-		return "", fmt.Errorf("certificate %q names no cluster: it was not made by setpoint", cert.Subject.CommonName)
+		return "", fmt.Errorf("certificate %q names no cluster: its one URI is to be %s://CLUSTER%s", cert.Subject.CommonName, scheme, caPath)
 	}
 	return cert.URIs[0].Host, nil
 }

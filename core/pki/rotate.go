@@ -16,6 +16,7 @@ const RetiringFile = "retiring.key"
 var (
 	ErrRotating    = errors.New("the authority is being replaced already")
 	ErrNotRotating = errors.New("the authority is not being replaced")
+	ErrOutside     = errors.New("the authority comes from outside: the configuration names its files")
 )
 
 // Authorities are the authorities of a cluster: the one that issues, and the one that it replaces, if some may still trust that alone. It is a value.
@@ -72,10 +73,6 @@ func republish(dir string, retiring *Authority) error {
 // Rotate makes a new authority for the cluster in the place of the one in a directory, which retires: certificates of both serve until Retire. The error is
 // ErrRotating while another one retires.
 func Rotate(dir string, now time.Time) (Authorities, error) {
-	path := filepath.Join(dir, RetiringFile)
-	if _, err := os.Stat(path); err == nil {
-		return Authorities{}, ErrRotating
-	}
 	old, err := LoadAuthority(dir)
 	if err != nil {
 		return Authorities{}, err
@@ -83,6 +80,15 @@ func Rotate(dir string, now time.Time) (Authorities, error) {
 	next, err := NewAuthority(old.clusterID, now)
 	if err != nil {
 		return Authorities{}, err
+	}
+	return replace(dir, old, next)
+}
+
+// replace has another authority be the one in a directory, and the old one retire.
+func replace(dir string, old, next *Authority) (Authorities, error) {
+	path := filepath.Join(dir, RetiringFile)
+	if _, err := os.Stat(path); err == nil {
+		return Authorities{}, ErrRotating
 	}
 	// A crash in between leaves either the old one twice, which is no rotation, or both.
 	for _, file := range []struct {

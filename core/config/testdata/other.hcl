@@ -12,6 +12,10 @@ listen {
 }
 tls {
   names = ["a.example.com", "::1"]
+  authority {
+    certificate = "authority.pem"
+    key         = "authority-key.pem"
+  }
 }
 dashboard {
   listen      = "127.0.0.2:81"

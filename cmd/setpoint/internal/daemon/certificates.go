@@ -37,18 +37,25 @@ type certificates struct {
 
 	register *pki.Register // of all that was issued, but the server's own
 
-	mu          sync.Mutex // held while authorities or files change
+	mu          sync.Mutex // held while authorities or files change, and guards outside
 	authorities atomic.Pointer[pki.Authorities]
+	outside     outside
 }
 
 // administrator is who acts with the credential in the server's data directory.
 func administrator() pki.Identity { return pki.Identity{Role: pki.RoleAdmin, Name: "admin"} }
 
 func newCertificates(dir datadir.Dir, cfg *config.Config, state *engine.State) (*certificates, error) {
-	if _, err := os.Stat(dir.Authority()); errors.Is(err, fs.ErrNotExist) && state.Revision > 0 {
+	from := outside{files: cfg.TLS.Authority}
+	if _, err := os.Stat(dir.Authority()); errors.Is(err, fs.ErrNotExist) && state.Revision > 0 && !from.named() {
 		return nil, &pki.FileError{
 			Op: "load authority", Path: dir.Authority(), Err: fmt.Errorf("it is gone, and the state of cluster %s is there", state.ClusterID),
 			Hint: "restore it from a backup; or, for a new authority, make an empty directory of that name: then each agent and each person has to join again",
+		}
+	}
+	if from.named() {
+		if err := from.begin(dir.Authority(), state.ClusterID); err != nil {
+			return nil, err
 		}
 	}
 	authorities, err := pki.LoadOrCreateAuthorities(dir.Authority(), state.ClusterID, time.Now())
@@ -59,7 +66,7 @@ func newCertificates(dir datadir.Dir, cfg *config.Config, state *engine.State) (
 	if err != nil {
 		return nil, err
 	}
-	c := &certificates{dir: dir, name: cfg.Name, hosts: hostsOf(cfg), holder: new(pki.Holder), register: register}
+	c := &certificates{dir: dir, name: cfg.Name, hosts: hostsOf(cfg), holder: new(pki.Holder), register: register, outside: from}
 	c.authorities.Store(&authorities)
 	return c, c.renew()
 }
@@ -108,6 +115,9 @@ func (c *certificates) trusted() []pki.Fingerprint {
 func (c *certificates) rotate() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.outside.named() {
+		return pki.ErrOutside
+	}
 	authorities, err := pki.Rotate(c.dir.Authority(), time.Now())
 	if err != nil {
 		return err
@@ -150,6 +160,21 @@ func (c *certificates) renew() error {
 	return c.issue()
 }
 
+// follow has the authority be the one that the files from outside have, if there are some.
+func (c *certificates) follow() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.outside.named() {
+		return nil
+	}
+	now, err := c.outside.look(c.dir.Authority(), c.Authorities())
+	if err != nil {
+		return err
+	}
+	c.authorities.Store(&now)
+	return nil
+}
+
 // issue does so; the caller holds the lock.
 func (c *certificates) issue() error {
 	server := pki.Identity{Role: pki.RoleServer, Name: c.name}
@@ -163,7 +188,7 @@ func (c *certificates) issue() error {
 		if err != nil {
 			return fmt.Errorf("issue the server's certificate: %w", err)
 		}
-		pairs = append(pairs, pair)
+		pairs = append(pairs, pair.WithChain(c.outside.chainOf(authority)))
 	}
 	if !slices.EqualFunc(pairs, c.holder.Pairs(), func(a, b *pki.Pair) bool { return a.Certificate().Equal(b.Certificate()) }) {
 		c.holder.Set(pairs...)
@@ -214,11 +239,18 @@ func (c *certificates) Revoke(v pki.Revocation) ([]pki.Issued, error) {
 func (c *certificates) keep(ctx context.Context, log hclog.Logger) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
+	said := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if err := c.follow(); err == nil {
+			said = ""
+		} else if text := err.Error(); text != said {
+			said = text
+			log.Error("authority from outside not taken", "error", err)
 		}
 		if err := c.renew(); err != nil {
 			log.Warn("certificates not renewed", "error", err)

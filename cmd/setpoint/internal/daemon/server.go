@@ -81,7 +81,7 @@ func Open(ctx context.Context, opts Options) (_ *Server, err error) {
 	if err := os.MkdirAll(string(s.dir), 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
-	if s.backend, err = openStore(s.dir, opts.Config.Store); err != nil {
+	if s.backend, err = openStore(s.dir, opts.Config); err != nil {
 		return nil, err
 	}
 	state, err := loadState(ctx, s.backend)

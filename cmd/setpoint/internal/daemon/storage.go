@@ -23,14 +23,19 @@ import (
 )
 
 // openStore takes hold of the storage. One that is new belongs to the cluster of the authority that is there, or to a new one.
-func openStore(dir datadir.Dir, cfg config.Store) (store.Backend, error) {
-	initial := store.Head{}
+func openStore(dir datadir.Dir, all *config.Config) (store.Backend, error) {
+	initial, cfg := store.Head{}, all.Store
 	authority, err := pki.LoadAuthority(dir.Authority())
-	switch {
+	switch from := (&outside{files: all.TLS.Authority}); {
 	case err == nil:
 		initial.ClusterID = authority.ClusterID()
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
+	case from.named():
+		if err := from.load(""); err != nil {
+			return nil, err
+		}
+		initial.ClusterID = from.latest.ClusterID()
 	}
 	retention := store.Retention{Revisions: cfg.Retention.Revisions, Age: cfg.Retention.Age, Bytes: cfg.Retention.Bytes}
 	if cfg.Kind == config.StoreMemory {
