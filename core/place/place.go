@@ -34,7 +34,7 @@ func Place(c Cluster, groups []Group) Result {
 	if c.Ranking != nil {
 		return place(c, groups, 1)
 	}
-	return place(c, groups, quickGroups)
+	return place(c, groups, commonGroups)
 }
 
 func place(c Cluster, groups []Group, few int) Result {
@@ -49,9 +49,13 @@ func place(c Cluster, groups []Group, few int) Result {
 	p.orderIfPays(needs, few)
 	done := make([][]Placement, len(needs))
 	waiting := make([][]*cluster.Task, len(needs))
+	all := make([]Placement, 0, tasks) // of which each group's are a part
 	for k, n := range needs {
-		done[k], waiting[k] = p.group(n, nil, n.g.Tasks)
+		at := len(all)
+		all, waiting[k] = p.group(n, all, n.g.Tasks)
+		done[k] = all[at:len(all):len(all)]
 	}
+	again := p.released
 	// A task that was placed gave up its claim. What is left of that room may be what an earlier task waits for.
 	for p.released {
 		p.released = false
@@ -59,9 +63,11 @@ func place(c Cluster, groups []Group, few int) Result {
 			done[k], waiting[k] = p.group(n, done[k], waiting[k])
 		}
 	}
-	out := Result{Placements: make([]Placement, 0, tasks)}
+	out := Result{Placements: all}
+	if again {
+		out.Placements = slices.Concat(done...)
+	}
 	for k, n := range needs {
-		out.Placements = append(out.Placements, done[k]...)
 		if len(waiting[k]) > 0 {
 			out.Stalled = append(out.Stalled, Stalled{Key: n.g.Key, Waiting: ids(waiting[k]), Standing: stand(p.v, n)})
 		}
@@ -87,7 +93,7 @@ type placer struct {
 	claims   map[claimant]int     // numbers of the claims
 	released bool
 	scratch  pile
-	quick    *quickOrder // nil: it does not pay
+	common   *commonOrder // nil: it does not pay
 }
 
 type claimant struct {
@@ -99,7 +105,7 @@ func newPlacer(c *Cluster, groups []Group) *placer {
 	seen, counted := make(map[string]bool, len(groups)), []string(nil)
 	for k := range groups {
 		job := groups[k].Job
-		if n := len(groups[k].Tasks); seen[job] || groups[k].Reserve.MaxPerNode > 0 || n > 1 && n <= quickTasks {
+		if seen[job] || groups[k].Reserve.MaxPerNode > 0 {
 			counted = append(counted, job)
 		}
 		seen[job] = true
@@ -167,14 +173,9 @@ func (p *placer) group(n *need, done []Placement, tasks []*cluster.Task) ([]Plac
 	if len(tasks) == 0 {
 		return done, nil
 	}
-	if p.quick != nil && n.isQuick() {
-		if done, tasks = p.quick.place(n, done, tasks); len(tasks) == 0 {
-			return done, nil
-		}
-	}
 	q := newQueue(p, n)
+	defer q.end()
 	var left []*cluster.Task
-	done = slices.Grow(done, len(tasks))
 	for k, t := range tasks {
 		claim, claimed := p.lift(q, t)
 		kept, keeps := p.liftPools(n, t)
@@ -268,16 +269,12 @@ func (q *queue) take(b *bucket, t *cluster.Task) (int, []cluster.PortGrant) {
 	e := b.pile[0]
 	st := q.p.v.at(int(e.node))
 	ports := q.grant(st)
-	before := rankedBy(st, int32(uint32(e.low)), e.node)
 	st.take(Use{Resources: q.n.g.Reserve.Resources, Ports: ports}, q.n.job, t.ID)
-	if q.p.quick != nil {
-		if q.names != nil {
-			before.order = q.p.nameOrder()[e.node]
-		}
-		q.p.quick.move(before, st)
+	if q.p.common != nil {
+		q.p.common.changed(int(e.node))
 	}
 	e.count++
-	if q.p.v.c.stays(int(e.node)) {
+	if len(q.balances) > 0 && q.p.v.c.stays(int(e.node)) {
 		q.fillUp(int(e.node), 1)
 	}
 	if st.fits(q.n, int(e.count)) {

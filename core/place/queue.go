@@ -21,6 +21,7 @@ type queue struct {
 	buckets  []*bucket      // with one spread block by branch; nil where no node fits, or where a step is not the last
 	heap     []*bucket
 	grants   []cluster.PortGrant // room for those of the tasks to come
+	source   *cursor             // of nodes that are still to come; nil: all that fit are in their buckets
 }
 
 // step leads from the branches of the earlier spread blocks to those of one block more.
@@ -39,6 +40,11 @@ type bucket struct {
 // newQueue returns the queue of n on the placer's view.
 func newQueue(p *placer, n *need) *queue {
 	q := &queue{p: p, n: n}
+	if p.common != nil && n.isCommon() {
+		c := p.common.start()
+		q.source, q.buckets = &c, []*bucket{{pile: p.scratch[:0], at: -1}}
+		return q
+	}
 	fitting := p.scratch[:0]
 	if n.limited != nil {
 		q.names = p.v.c.considered(n.g)
@@ -65,6 +71,13 @@ func newQueue(p *placer, n *need) *queue {
 	return q
 }
 
+// end gives the room for nodes to the next queue.
+func (q *queue) end() {
+	if q.source != nil {
+		q.p.scratch = q.buckets[0].pile
+	}
+}
+
 func (q *queue) consider(to pile, i int, order int32) pile {
 	st := q.p.v.at(i)
 	count := st.count(q.n)
@@ -77,7 +90,7 @@ func (q *queue) consider(to pile, i int, order int32) pile {
 // entry ranks a node. High holds the filters' rank and the main criteria of the strategy, low the rest and the place by name, which is never equal.
 func (q *queue) entry(i int, st *state, count int, order int32) entry {
 	const most = 1<<24 - 1
-	e := entry{node: int32(i), count: int32(count), high: uint64(1<<15-max(-1<<14, min(1<<14, q.n.rank(i)))) << 48}
+	e := entry{node: int32(i), count: int32(count), high: uint64(unranked-max(-1<<14, min(1<<14, q.n.rank(i)))) << 48}
 	if q.n.binpack() {
 		e.high |= uint64(maxLoad-st.load) << 24
 		e.low = uint64(^uint32(st.tasks)) << 32
@@ -89,9 +102,38 @@ func (q *queue) entry(i int, st *state, count int, order int32) entry {
 	return e
 }
 
+// unranked is where in an entry the filters' ranks are, on a node of which they say nothing.
+const unranked = 1 << 15
+
+// least is the entry that a node of the common order has at least: that of one without tasks of the job.
+func least(r ranked) entry {
+	return entry{node: r.node, high: unranked<<48 | uint64(r.load), low: uint64(r.tasks)<<32 | uint64(uint32(r.order))}
+}
+
 // again ranks a node anew after its state changed, with as many tasks of the job as e says.
 func (q *queue) again(e entry, st *state) entry {
 	return q.entry(int(e.node), st, int(e.count), int32(uint32(e.low)))
+}
+
+// pull takes nodes from the common order for as long as the next one may be wanted more than all that were taken. It may have tasks of the job, and come later.
+func (q *queue) pull() {
+	b := q.buckets[0]
+	for {
+		r, ok := q.source.peek()
+		if !ok || len(b.pile) > 0 && b.pile[0].less(least(r)) {
+			break
+		}
+		q.source.skip(r)
+		i := int(r.node)
+		if !q.n.allows(i) || q.p.v.full(i, q.n) {
+			continue
+		}
+		st := q.p.v.at(i)
+		if count := st.count(q.n); st.fits(q.n, count) {
+			b.pile.push(q.entry(i, st, count, r.order))
+		}
+	}
+	q.put(b)
 }
 
 func (q *queue) fill(fitting pile) {
@@ -204,6 +246,9 @@ func (q *queue) settle() {
 
 // first returns the bucket whose first node is wanted most, or nil if no node fits.
 func (q *queue) first() *bucket {
+	if q.source != nil {
+		q.pull()
+	}
 	for len(q.heap) > 0 {
 		if b := q.heap[0]; !q.refresh(b) {
 			return b

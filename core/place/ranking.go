@@ -84,5 +84,6 @@ func (r *Ranking) move(c *Cluster, i int) {
 // rank is node i as it is before anything is placed.
 func rank(c *Cluster, i int) ranked {
 	n := c.Nodes[i]
-	return ranked{load: load(&n.Node.Description.Capacity, n.Free.MilliCPU, n.Free.Memory), tasks: uint32(n.Tasks), order: c.Order[i], node: int32(i)}
+	capacity := &n.Node.Description.Capacity
+	return ranked{load: load(amounts{capacity.MilliCPU, capacity.Memory}, amounts{n.Free.MilliCPU, n.Free.Memory}), tasks: uint32(n.Tasks), order: c.Order[i], node: int32(i)}
 }

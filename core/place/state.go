@@ -30,9 +30,10 @@ type state struct {
 	jobs     []jobCount
 	ports    []portUse // taken beyond base, ascending
 	freed    []uint16  // taken in base and free here
-	first    int       // where the node's ports begin, as of firstPort
-	next     int       // in the order that begins there, no port before this one is free
-	claimed  []int     // numbers of the claims that hold room here
+	first    int32     // where the node's ports begin, as of firstPort, and 1; 0: nobody asked
+	next     int       // in the order of ports, no port before this one is free
+	capacity amounts
+	claimed  []int // numbers of the claims that hold room here
 }
 
 type jobCount struct{ job, n int32 }
@@ -95,10 +96,29 @@ func (v *view) at(i int) *state {
 	return st
 }
 
+// full reports whether it can be seen without making a state of node i, of which there may be many, that n does not fit there. There must be no claims.
+func (v *view) full(i int, n *need) bool {
+	if v.made(i) {
+		return false
+	}
+	free := &v.c.Nodes[i].Free
+	return n.cpu > 0 && n.cpu > free.MilliCPU || n.mem > 0 && n.mem > free.Memory
+}
+
+// made reports whether node i has a state.
+func (v *view) made(i int) bool {
+	if v.states == nil {
+		return false
+	}
+	part := v.states[i/statesInPart]
+	return part != nil && part[i%statesInPart].known
+}
+
 // fill sets st to node i with the room taken off that claims hold there.
 func (v *view) fill(i int, st *state) {
 	b := v.c.Nodes[i]
-	*st = state{base: b, known: true, cpu: b.Free.MilliCPU, mem: b.Free.Memory, tasks: int32(b.Tasks), first: firstPort(b.Node), jobs: st.jobs[:0], ports: st.ports[:0]}
+	*st = state{base: b, known: true, cpu: b.Free.MilliCPU, mem: b.Free.Memory, tasks: int32(b.Tasks), jobs: st.jobs[:0], ports: st.ports[:0]}
+	st.capacity = amounts{b.Node.Description.Capacity.MilliCPU, b.Node.Description.Capacity.Memory}
 	st.reload()
 	for _, k := range v.claims[i] {
 		v.claim(k, st)
@@ -259,12 +279,20 @@ func (st *state) dynamicFree(n *need) bool {
 	}
 	left := n.dynamic
 	for at := st.next; at < portCount && left > 0; at++ {
-		p := portAt(st.first, at)
+		p := st.port(at)
 		if _, taken := st.holder(p); !taken && !slices.Contains(n.statics, p) {
 			left--
 		}
 	}
 	return left == 0
+}
+
+// port returns the node's port at a place in their order.
+func (st *state) port(place int) uint16 {
+	if st.first == 0 {
+		st.first = int32(firstPort(st.base.Node)) + 1
+	}
+	return portAt(int(st.first)-1, place)
 }
 
 // grant picks the ports that n gets, into out: those that it names, and for the others the first that are free. The need must fit.
@@ -273,7 +301,7 @@ func (st *state) grant(n *need, out []cluster.PortGrant) {
 	for k, port := range n.g.Reserve.Ports {
 		out[k] = cluster.PortGrant{Name: port.Name, Number: port.Static}
 		for port.Static == 0 {
-			number := portAt(st.first, at)
+			number := st.port(at)
 			at++
 			if _, taken := st.holder(number); !taken && !slices.Contains(n.statics, number) {
 				out[k].Number = number
@@ -296,7 +324,7 @@ func (st *state) take(u Use, job int32, holder cluster.TaskID) {
 	}
 	if len(u.Ports) > 0 {
 		for st.next < portCount {
-			if _, taken := st.holder(portAt(st.first, st.next)); !taken {
+			if _, taken := st.holder(st.port(st.next)); !taken {
 				break
 			}
 			st.next++
@@ -337,11 +365,14 @@ func (st *state) change(r cluster.Resources, sign int64) {
 	st.reload()
 }
 
-func (st *state) reload() { st.load = load(&st.base.Node.Description.Capacity, st.cpu, st.mem) }
+func (st *state) reload() { st.load = load(st.capacity, amounts{st.cpu, st.mem}) }
+
+// amounts are those of which a node's load is made.
+type amounts struct{ cpu, mem int64 }
 
 // load is the larger share of processors and memory in use, in millionths.
-func load(capacity *cluster.Resources, freeCPU, freeMemory int64) uint32 {
-	return max(share(capacity.MilliCPU-freeCPU, capacity.MilliCPU), share(capacity.Memory-freeMemory, capacity.Memory))
+func load(capacity, free amounts) uint32 {
+	return max(share(capacity.cpu-free.cpu, capacity.cpu), share(capacity.mem-free.mem, capacity.mem))
 }
 
 // maxLoad is the load of a node that is far beyond its capacity.
