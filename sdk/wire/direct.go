@@ -37,8 +37,9 @@ func appendDirect(b []byte, v any) ([]byte, bool) {
 // and the key that it was decoded with. It is not safe for use by more than one goroutine; the zero value shares nothing.
 type Decoder struct {
 	texts map[string]string
-	name  string // the part of the key after the kind
-	odd   bool   // the messages have to say what it is
+	last  [lastTexts]string // of them, those that were asked for last
+	name  string            // the part of the key after the kind
+	odd   bool              // the messages have to say what it is
 
 	reused bool // of these
 	task1  cluster.Task
@@ -71,6 +72,7 @@ func (d *Decoder) newSlot() *cluster.Slot {
 const (
 	sharedTexts = 1 << 16
 	sharedBytes = 64 // in one text
+	lastTexts   = 256
 )
 
 // direct decodes a record. It returns nil if the messages have to say what it is.
@@ -104,13 +106,28 @@ func (d *Decoder) direct(key string, value []byte) any {
 	return v
 }
 
-// share returns text that many records have.
+// share returns text that many records have. What the record before had is known without asking the table.
 func (d *Decoder) share(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	last := &d.last[(len(b)*31+int(b[0])*7+int(b[len(b)-1]))%lastTexts]
+	if *last == string(b) {
+		return *last
+	}
+	s := d.shareAny(b)
+	if d.texts != nil && len(s) <= sharedBytes {
+		*last = s
+	}
+	return s
+}
+
+func (d *Decoder) shareAny(b []byte) string {
 	if known, ok := d.texts[string(b)]; ok {
 		return known
 	}
 	s := string(b)
-	if d.texts != nil && len(s) > 0 && len(s) <= sharedBytes {
+	if d.texts != nil && len(s) <= sharedBytes {
 		if len(d.texts) >= sharedTexts {
 			clear(d.texts)
 		}
