@@ -397,7 +397,7 @@ func (e *Engine) askAgain(now cluster.Time) time.Duration {
 func (v view) Says(t *cluster.Task) reconcile.Saying {
 	var out reconcile.Saying
 	awaited := false
-	n := v.e.work.Node(t.Placement.Node)
+	n := v.Node(t.Placement.Node)
 	if n == nil || n.Spec.Availability != cluster.Drain {
 		return out
 	}

@@ -104,9 +104,11 @@ func (e *Engine) applyNode(c cluster.Change) {
 	}
 	e.work.nodes.Set(n.ID, &n)
 	e.touch(recordNode, string(n.ID))
-	if fields != 0 {
-		e.nodeChanged(&n, fields)
+	if fields == 0 {
+		e.ledger.nodes[e.index[n.ID]].Node = &n
+		return
 	}
+	e.nodeChanged(&n, fields)
 }
 
 const allFields = cluster.FieldMask(1<<cluster.NodeFields - 1)

@@ -62,6 +62,10 @@ type bookless struct{ view }
 
 func (bookless) Book(string) *reconcile.Book { return nil }
 
+func (bookless) Settled(*cluster.Job) (settled, others []cluster.SlotKey, ok bool) {
+	return nil, nil, false
+}
+
 // doubt holds that what was left out of a decision makes no difference to it.
 func (e *Engine) doubt(job string, got *reconcile.Result, now cluster.Time) {
 	want := reconcile.Job(bookless{e.view()}, job, now, e.rev)

@@ -152,6 +152,9 @@ func (e *Engine) load(now cluster.Time) {
 	for _, name := range e.cfg.Plugins {
 		e.plugin(name)
 	}
+	if nodes := st.nodes.Len(); nodes > 0 {
+		e.ledger.jobsOnNode = min(st.jobs.Len(), st.tasks.Len()/nodes)
+	}
 	for n := range st.Nodes() {
 		i := e.indexOf(n.ID)
 		e.ledger.describe(i, n)
@@ -159,6 +162,7 @@ func (e *Engine) load(now cluster.Time) {
 		e.block(n.ID, e.agents[n.ID])
 		e.dirtyNodes[n.ID] = true
 	}
+	e.ledger.jobsOnNode = 0 // of a node that joins, nothing is known
 	for j := range st.Jobs() {
 		e.register(j)
 		e.dirtyJobs[j.Name] = true
@@ -174,32 +178,6 @@ func (e *Engine) load(now cluster.Time) {
 	}
 	e.loadTasks()
 	e.published.Store(st)
-}
-
-// loadTasks notes what tasks take, and those that wait. The tasks of a job follow each other.
-func (e *Engine) loadTasks() {
-	var t cluster.Task
-	job, taken := "", 0
-	for x := range e.work.allTasks() {
-		if x.into(&t); t.Job != job {
-			e.ledger.tally(job, taken)
-			job, taken = t.Job, 0
-			if e.work.Job(job) == nil {
-				e.dirtyJobs[job] = true // removed; the others are dirty already
-			}
-		}
-		if reserves(&t) {
-			if i, ok := e.index[t.Placement.Node]; ok {
-				e.ledger.takeUncounted(i, &t)
-				taken++
-			}
-			e.takeAddresses(&t)
-		}
-		if e.waits(&t) {
-			e.joinGroup(x.unpack()) // which keeps it
-		}
-	}
-	e.ledger.tally(job, taken)
 }
 
 // View returns the newest committed state.

@@ -17,6 +17,8 @@ type ledger struct {
 	count int            // nodes
 	jobs  map[string]int // tasks by job
 
+	jobsOnNode int // about how many jobs have tasks on a node, while nodes are loaded
+
 	ranking place.Ranking
 }
 
@@ -34,7 +36,7 @@ func (l *ledger) describe(i uint32, n *cluster.Node) {
 	}
 	old := l.nodes[i]
 	if old == nil {
-		l.nodes[i] = &place.Node{Node: n, Free: n.Description.Capacity, PerJob: map[string]int{}, Ports: map[uint16]cluster.TaskID{}}
+		l.nodes[i] = &place.Node{Node: n, Free: n.Description.Capacity, PerJob: make(map[string]int, l.jobsOnNode), Ports: map[uint16]cluster.TaskID{}}
 		l.order = nil
 		l.count++
 		l.reopen(i)
@@ -69,19 +71,28 @@ func (l *ledger) tally(job string, by int) {
 }
 
 func (l *ledger) take(i uint32, t *cluster.Task) {
-	l.takeUncounted(i, t)
+	l.takeUncounted(&taking{i, t.ID, t.Job, t.Reserve.Resources, t.Placement.Ports})
 	l.tally(t.Job, 1)
 }
 
-// takeUncounted leaves it to the caller to tally the task.
-func (l *ledger) takeUncounted(i uint32, t *cluster.Task) {
-	n := l.nodes[i]
-	n.Free = n.Free.Sub(t.Reserve.Resources)
+// taking is what one task takes on a node.
+type taking struct {
+	node      uint32
+	task      cluster.TaskID
+	job       string
+	resources cluster.Resources
+	ports     []cluster.PortGrant
+}
+
+// takeUncounted leaves it to the caller to tally the task. While the ledger is loaded, it may be called for several nodes at once.
+func (l *ledger) takeUncounted(t *taking) {
+	n := l.nodes[t.node]
+	n.Free = n.Free.Sub(t.resources)
 	n.Tasks++
-	n.PerJob[t.Job]++
-	l.ranking.Changed(int(i))
-	for _, p := range t.Placement.Ports {
-		n.Ports[p.Number] = t.ID
+	n.PerJob[t.job]++
+	l.ranking.Changed(int(t.node))
+	for _, p := range t.ports {
+		n.Ports[p.Number] = t.task
 	}
 }
 

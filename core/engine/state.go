@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -135,7 +136,28 @@ func (s *State) slotsInto(job string, room func() *cluster.Slot) []*cluster.Slot
 		out = append(out, x)
 		return true
 	})
-	slices.SortFunc(out, func(a, b *cluster.Slot) int { return compareKeys(a.Key, b.Key) })
+	return inKeyOrder(out)
+}
+
+// inKeyOrder puts slots that are in the order of their ids into that of their keys. Numbers of as many digits are in order already.
+func inKeyOrder(slots []*cluster.Slot) []*cluster.Slot {
+	var digits [20]int // slots by the length of their numbers, then where those begin
+	for _, s := range slots {
+		if len(s.Key) >= len(digits) || !isNumber(s.Key) {
+			slices.SortFunc(slots, func(a, b *cluster.Slot) int { return compareKeys(a.Key, b.Key) })
+			return slots
+		}
+		digits[len(s.Key)]++
+	}
+	begin := 0
+	for n, slots := range digits {
+		digits[n], begin = begin, begin+slots
+	}
+	out := make([]*cluster.Slot, len(slots))
+	for _, s := range slots {
+		out[digits[len(s.Key)]] = s
+		digits[len(s.Key)]++
+	}
 	return out
 }
 
@@ -351,8 +373,11 @@ func GroupKey(t *cluster.Task) string {
 // compact makes the trees of a state that was loaded as small as they can be: those that grow at one end leave their leaves half empty. A tree that is copied has
 // no more room than it needs.
 func (s *State) compact() {
-	s.slots, s.tasks = compacted(s.slots), compacted(s.tasks)
+	var group sync.WaitGroup
+	group.Go(func() { s.slots = compacted(s.slots) })
+	group.Go(func() { s.tasks = compacted(s.tasks) })
 	s.onNode.compact()
+	group.Wait()
 }
 
 func compacted[K cmp.Ordered, V any](m *btree.Map[K, V]) *btree.Map[K, V] {

@@ -288,3 +288,13 @@ func (v view) Verdict(job *cluster.Job, node cluster.NodeID) reconcile.Verdict {
 	}
 	return out
 }
+
+// mayRefuse reports whether some filter has refused a job's tasks some node. Before filters have answered, as when a server starts, none has.
+func (v view) mayRefuse(job *cluster.Job) bool {
+	for _, p := range v.e.plugins {
+		if c := p.classes[v.e.jobClasses[job.Name][p.name]]; p.isFilter() && c != nil && c.answered && !c.indifferent && c.stall == nil {
+			return true
+		}
+	}
+	return false
+}

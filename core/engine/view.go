@@ -27,6 +27,7 @@ type jobTasks struct {
 
 	taskRoom pool[cluster.Task]
 	slotRoom pool[cluster.Slot]
+	scratch  reconcile.Scratch
 }
 
 func (e *Engine) view() view { return view{e.work, e, &jobTasks{}} }
@@ -35,7 +36,7 @@ func (e *Engine) view() view { return view{e.work, e, &jobTasks{}} }
 func (v view) next(kept bool) {
 	v.read.tasks = nil
 	if kept {
-		v.read.taskRoom, v.read.slotRoom = pool[cluster.Task]{}, pool[cluster.Slot]{}
+		v.read.taskRoom, v.read.slotRoom, v.read.scratch = pool[cluster.Task]{}, pool[cluster.Slot]{}, reconcile.Scratch{}
 	}
 	v.read.taskRoom.used, v.read.slotRoom.used = 0, 0
 }
@@ -55,6 +56,17 @@ func (p *pool[T]) get() *T {
 	}
 	p.used++
 	return &p.parts[part][at]
+}
+
+// Scratch returns memory for the decision.
+func (v view) Scratch() *reconcile.Scratch { return &v.read.scratch }
+
+// Node returns what State.Node does. It is asked for each task.
+func (v view) Node(id cluster.NodeID) *cluster.Node {
+	if i, ok := v.e.index[id]; ok {
+		return v.e.ledger.nodes[i].Node
+	}
+	return nil
 }
 
 // TasksOf returns what State.TasksOf does.

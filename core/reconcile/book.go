@@ -88,6 +88,10 @@ type Book struct {
 	said     said
 }
 
+func newBook(numbered bool, slots int) *Book {
+	return &Book{slots: make(map[cluster.SlotKey]Rest, slots), created: map[cluster.SlotKey]cluster.Revision{}, wants: map[cluster.SlotKey]Entry{}, numbered: numbered}
+}
+
 // Wake has the next decision look at a slot, which may be a new one.
 func (b *Book) Wake(key cluster.SlotKey) {
 	r, ok := b.slots[key]
@@ -112,14 +116,17 @@ func (b *Book) leave(key cluster.SlotKey) {
 // Next returns the book after a decision that was made with b, nil if it was made without; nil if nothing is to be kept, as once nothing is left of a removed
 // job. The decision's changes were applied.
 func (b *Book) Next(r *Result) *Book {
-	if r.whole {
+	switch {
+	case r.whole:
 		b = nil
+	case b == nil:
+		b = r.glanced
 	}
 	switch {
 	case r.restless:
 		return nil
 	case b == nil:
-		b = &Book{slots: make(map[cluster.SlotKey]Rest, len(r.entries)), created: map[cluster.SlotKey]cluster.Revision{}, wants: map[cluster.SlotKey]Entry{}, numbered: r.numbered}
+		b = newBook(r.numbered, len(r.entries))
 		if r.rebalancing {
 			b.piles = newPiles()
 		}
@@ -157,7 +164,9 @@ func (b *Book) take(e Entry, whole bool) {
 		b.Wake(e.Key)
 		return
 	}
-	b.leave(e.Key)
+	if _, known := b.slots[e.Key]; known {
+		b.leave(e.Key)
+	}
 	if e.Rest == restGone {
 		delete(b.slots, e.Key)
 		return

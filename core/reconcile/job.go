@@ -19,7 +19,7 @@ type decision struct {
 	rev   cluster.Revision
 	slots []*slot
 
-	scratch scratch
+	scratch *Scratch
 
 	book   *Book  // nil: all slots are looked at
 	sums   totals // of slots that are not looked at
@@ -55,9 +55,18 @@ func Job(v View, name string, now cluster.Time, rev cluster.Revision) Result {
 	if job == nil {
 		return leftovers(v, name, now)
 	}
-	for _, book := range [...]*Book{v.Book(name), nil} {
-		d := &decision{View: v, job: job, spec: &job.Control.Spec, now: now, rev: rev, balance: job.Rebalance, book: book}
+	known := v.Book(name)
+	var glanced *Book
+	if known == nil {
+		glanced = glance(v, job)
+		known = glanced
+	}
+	for _, book := range [...]*Book{known, nil} {
+		d := &decision{View: v, job: job, spec: &job.Control.Spec, now: now, rev: rev, balance: job.Rebalance, book: book, scratch: scratchOf(v)}
 		if d.decide() {
+			if book != nil {
+				d.glanced = glanced
+			}
 			return d.Result
 		}
 	}

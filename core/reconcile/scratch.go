@@ -2,12 +2,25 @@ package reconcile
 
 import "github.com/setpointd/setpoint/sdk/cluster"
 
-// scratch is memory for what a decision notes of its slots. A decision that looks at many slots asks for that of many at once.
-type scratch struct {
+// Scratch is memory for what a decision notes of its slots. A decision that looks at many slots asks for that of many at once. Decisions that follow each other
+// can use one Scratch, if nothing is needed any more of what those before found: changes point into it.
+type Scratch struct {
 	many  bool // many slots are looked at
 	known []known
 	notes []task
 	lists []*task
+
+	all []known // room for those of the next decision
+}
+
+// keeper is a View that has a Scratch for the next decision.
+type keeper interface{ Scratch() *Scratch }
+
+func scratchOf(v View) *Scratch {
+	if k, ok := v.(keeper); ok {
+		return k.Scratch()
+	}
+	return &Scratch{}
 }
 
 // known is a slot that there is, and the copy in which what is decided about it is written.
@@ -20,12 +33,15 @@ type known struct {
 const atOnce = 128
 
 // expect says how many slots there will be.
-func (m *scratch) expect(slots int) {
+func (m *Scratch) expect(slots int) {
 	m.many = slots > atOnce/4
-	m.known = make([]known, slots)
+	if len(m.all) < slots {
+		m.all = make([]known, slots)
+	}
+	m.known = m.all[:slots]
 }
 
-func (m *scratch) slot(s *cluster.Slot) *slot {
+func (m *Scratch) slot(s *cluster.Slot) *slot {
 	if len(m.known) == 0 {
 		m.known = make([]known, 1)
 	}
@@ -36,7 +52,7 @@ func (m *scratch) slot(s *cluster.Slot) *slot {
 	return &k.slot
 }
 
-func (m *scratch) task() *task {
+func (m *Scratch) task() *task {
 	if len(m.notes) == 0 {
 		m.notes = make([]task, m.some())
 	}
@@ -46,7 +62,7 @@ func (m *scratch) task() *task {
 }
 
 // tasks returns an empty list with room for n.
-func (m *scratch) tasks(n int) []*task {
+func (m *Scratch) tasks(n int) []*task {
 	if n > atOnce/4 {
 		return make([]*task, 0, n)
 	}
@@ -58,7 +74,7 @@ func (m *scratch) tasks(n int) []*task {
 	return out
 }
 
-func (m *scratch) some() int {
+func (m *Scratch) some() int {
 	if m.many {
 		return atOnce
 	}

@@ -99,6 +99,7 @@ type Result struct {
 	entries  []Entry // for the job's book
 	whole    bool    // every slot was looked at
 	restless bool    // nothing is kept
+	glanced  *Book   // with which it was decided, where there was none; nil: there was
 	numbered bool    // the job's slots are numbers
 
 	rebalancing bool // slots that may move are kept by their nodes
