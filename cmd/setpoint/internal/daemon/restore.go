@@ -17,9 +17,11 @@ import (
 	"github.com/setpointd/setpoint/core/store/bolt"
 )
 
-// restoredStep is what a restored state's revision is raised to a multiple of: more turns than there ever are between a backup and the loss. So no agent has seen as much, and no task gets
-// an id that was given after the backup was made.
+// restoredStep is how far a restored state's revision is raised where the clock tells nothing: more turns than there ever are between a backup and the loss.
 const restoredStep = 10_000_000_000
+
+// restoredSince is when the microseconds begin that restored revisions are counted in.
+var restoredSince = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // Restored is what came of a restoration.
 type Restored struct {
@@ -53,7 +55,11 @@ func Restore(ctx context.Context, cfg *config.Config, file string) (out Restored
 		return out, fmt.Errorf("restore the state: %s is of cluster %s, and the authority in %s of cluster %s", file, head.ClusterID, datadir.Dir(cfg.DataDir).Authority(), authority.ClusterID())
 	}
 	out = Restored{Cluster: head.ClusterID, Copied: head.Revision, At: head.Wall, Records: len(records)}
-	head.Revision = (head.Revision/restoredStep + 1) * restoredStep
+	replaced, err := lastRevision(ctx, to)
+	if err != nil {
+		return out, err
+	}
+	head.Revision = raised(max(head.Revision, replaced), time.Now())
 	made := filepath.Join(scratch, "state.db")
 	if out.Revision, err = writeState(ctx, made, head, records); err != nil {
 		return out, err
@@ -67,9 +73,25 @@ func Restore(ctx context.Context, cfg *config.Config, file string) (out Restored
 	return out, nil
 }
 
+// raised returns the revision that a restored state begins with, above all that any agent has seen and any task's id was made of. A copy does not tell what came after it, nor whether it was
+// restored before, and the state that did may be lost. So the revision is the number of microseconds since restoredSince, in whole seconds, which a cluster that commits less often than each
+// microsecond never overtakes. A clock that is behind what is known counts for nothing.
+func raised(known uint64, now time.Time) uint64 {
+	if seconds := now.Unix() - restoredSince.Unix(); seconds > 0 && uint64(seconds)*1_000_000 > known {
+		return uint64(seconds) * 1_000_000
+	}
+	return (known/restoredStep + 1) * restoredStep
+}
+
 // readCopy reads all records of a file, from a copy of it: opening a store may change it.
 func readCopy(ctx context.Context, file, scratch string) (store.Head, []store.Record, error) {
 	fail := func(err error) (store.Head, []store.Record, error) {
+		if damage := (*store.CorruptError)(nil); errors.As(err, &damage) {
+			damage.File = file // what was read is gone when this is
+		}
+		if other := (*store.FormatError)(nil); errors.As(err, &other) {
+			other.File = file
+		}
 		return store.Head{}, nil, fmt.Errorf("read the copy of the state: %w", err)
 	}
 	if err := copyFile(file, scratch); err != nil {
@@ -131,22 +153,34 @@ func writeState(ctx context.Context, path string, head store.Head, records []sto
 	return revision, nil
 }
 
-// putAside renames the state that is there, which no server may have open; damage of it is why it is replaced, and is no matter.
-func putAside(path string) (string, error) {
+// lastRevision returns the last revision of the state that is there, which no server may have open; 0 if there is none, or if it is damaged, which is why it is replaced.
+func lastRevision(ctx context.Context, path string) (_ uint64, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return 0, nil
 	}
 	backend, err := bolt.Open(path, bolt.Options{AnyFilesystem: true})
 	if inUse := (*store.InUseError)(nil); errors.As(err, &inUse) {
-		return "", fmt.Errorf("restore the state: %w: stop it first", err)
+		return 0, fmt.Errorf("restore the state: %w: stop it first", err)
 	}
-	if err == nil {
-		if err := backend.Close(); err != nil {
-			return "", fmt.Errorf("restore the state: %w", err)
-		}
+	if err != nil {
+		return 0, nil //nolint:nilerr // damage is no matter
 	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	head, err := backend.Load(ctx, func(store.Record) error { return nil })
+	if err != nil {
+		return 0, ctx.Err()
+	}
+	return head.Revision, nil
+}
+
+// putAside renames the state that is there.
+func putAside(path string) (string, error) {
 	aside := path + ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
-	if err := os.Rename(path, aside); err != nil {
+	err := os.Rename(path, aside)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
 		return "", fmt.Errorf("restore the state: %w", err)
 	}
 	return aside, nil
