@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -91,7 +90,7 @@ func (a *app) readSecret(file string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the secret: %w", err)
 	case len(value) == 0:
-		return nil, errors.New("the secret is empty")
+		return nil, refuse("A program that needs no password needs no secret.", "the secret is empty")
 	case len(value) > secret.MaxValue:
 		return nil, refuse("Let the program fetch what is larger, with a key that is a secret.", "%s has more than %d bytes", file, secret.MaxValue)
 	}

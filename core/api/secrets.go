@@ -127,6 +127,7 @@ func refusedSecret(name string, err error) error {
 		hint string
 	}{
 		{secret.ErrNotFound, engine.NotFound, "secret ls lists those that there are, and secret create makes one"},
+		{secret.ErrNoVersion, engine.NotFound, "secret inspect " + name + " shows the versions that it has"},
 		{secret.ErrExists, engine.Conflict, "secret rotate makes its next version"},
 		{secret.ErrConfigured, engine.Refused, "change the file that the block names and reload the server, or remove the block"},
 		{secret.ErrTooLarge, engine.Invalid, "let the program fetch what is larger, with a key that is a secret"},

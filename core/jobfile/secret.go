@@ -42,8 +42,12 @@ func fileMode(v hcltext.Value) (uint32, bool) {
 		return 0, false
 	}
 	mode, err := strconv.ParseUint(text, 8, 32)
-	if err != nil || mode == 0 || mode > math.MaxUint32 {
+	if err != nil || mode > math.MaxUint32 {
 		v.Fail("Not the permissions of a file", fmt.Sprintf("%q is no octal number, such as \"0400\".", text))
+		return 0, false
+	}
+	if mode == 0 { // which in a specification says nothing
+		v.Fail("Not the permissions of a file", fmt.Sprintf("%q lets nobody read it; \"0400\" lets its owner.", text))
 		return 0, false
 	}
 	return uint32(mode), true

@@ -22,6 +22,7 @@ const (
 // Errors that callers tell apart.
 var (
 	ErrNotFound   = errors.New("there is no such secret")
+	ErrNoVersion  = errors.New("it has no such version")
 	ErrExists     = errors.New("there is a secret of this name")
 	ErrConfigured = errors.New("the server's configuration has this secret, and it is written by nothing else")
 	ErrByHand     = errors.New("this secret was made by `setpoint secret create`, and the server's configuration has it too")
@@ -183,7 +184,7 @@ func (v *Vault) Remove(name string, number uint64) error {
 		}
 	}
 	if len(next.Versions) == len(r.Versions) {
-		return ErrNotFound
+		return ErrNoVersion
 	}
 	if err := next.save(v.dir); err != nil {
 		return err

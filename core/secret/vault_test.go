@@ -153,7 +153,7 @@ func TestRefused(t *testing.T) {
 	if err := k.Remove("other", 0); !errors.Is(err, secret.ErrNotFound) {
 		t.Errorf("remove what is not there: %v", err)
 	}
-	if err := k.Remove("db", 7); !errors.Is(err, secret.ErrNotFound) {
+	if err := k.Remove("db", 7); !errors.Is(err, secret.ErrNoVersion) {
 		t.Errorf("remove a version that is not there: %v", err)
 	}
 }
