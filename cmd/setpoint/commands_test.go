@@ -254,6 +254,21 @@ func TestMistakesThatTheServerFinds(t *testing.T) {
 	r.expect(t, exitRefused, nil, []string{"Too many", "web.hcl line 2", "No such program", "web.hcl line 4", "job web was refused"})
 }
 
+// A problem of a request is told once, though the message names the first for those who read nothing else.
+func TestAProblemIsToldOnce(t *testing.T) {
+	f := newFake(t)
+	f.job = func() (*apiv1.Job, error) {
+		return nil, refused(connect.CodeInvalidArgument, "the request is not valid: job: Not a name. It has a blank.", &apiv1.ErrorDetail{Code: "invalid", Problems: []*apiv1.Problem{
+			{Path: "job", Summary: "Not a name", Detail: "It has a blank."},
+		}})
+	}
+	r := f.run(t, "job", "inspect", "a b")
+	r.expect(t, exitRefused, nil, []string{"Not a name"})
+	if want := "Error: the request is not valid\n  job: Not a name\n    It has a blank.\n"; r.errOut != want {
+		t.Errorf("%q, want %q", r.errOut, want)
+	}
+}
+
 func TestValidateWithoutServer(t *testing.T) {
 	r := execute(t, webFile, "job", "validate", "-", "--data-dir", t.TempDir())
 	r.expect(t, exitDone, []string{"1 job, valid", "No server was asked"}, nil)

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
 
 	"github.com/setpointd/setpoint/client"
+	"github.com/setpointd/setpoint/core/pki"
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
 // The exit codes, which scripts rely on.
@@ -78,6 +81,9 @@ func refusal(addr string, err error) error {
 	f := &failure{code: exitError, text: ce.Message()}
 	detail := client.Detail(err)
 	switch {
+	case ce.Code() == connect.CodeUnauthenticated && strings.Contains(ce.Message(), pki.ErrRevoked.Error()): // which says what to do
+	case ce.Code() == connect.CodeUnauthenticated && slices.Contains([]string{pki.ErrTokenRefused.Error(), pki.ErrTokenExpired.Error()}, ce.Message()):
+		f.hint = "A token to log in with serves once, for an hour unless its maker said otherwise: an administrator makes another with `setpoint token create --role operator`."
 	case ce.Code() == connect.CodeUnauthenticated || ce.Code() == connect.CodePermissionDenied:
 		f.hint = "--data-dir names the folder with a credential that may do this."
 	case detail != nil:
@@ -85,8 +91,11 @@ func refusal(addr string, err error) error {
 		if detail.GetCode() == "invalid" || detail.GetCode() == "refused" {
 			f.code = exitRefused
 		}
-		for _, p := range detail.GetProblems() {
-			f.text += "\n" + problemText(p)
+		if all := detail.GetProblems(); len(all) > 0 {
+			f.text = withoutProblem(f.text, all[0])
+			for _, p := range all {
+				f.text += "\n" + problemText(p)
+			}
 		}
 	case ce.Code() == connect.CodeInternal && strings.Contains(ce.Message(), "invalid UTF-8"): // it was never sent
 		f.code, f.text, f.hint = exitRefused, "an argument is not valid UTF-8", "Names, labels and texts are UTF-8."
@@ -97,6 +106,15 @@ func refusal(addr string, err error) error {
 		f.hint = "`setpoint status` shows how the server is."
 	}
 	return &callError{f, err}
+}
+
+// withoutProblem returns a message without the first problem, which it names for those who do not read the list that follows here.
+func withoutProblem(message string, first *apiv1.Problem) string {
+	text := cluster.Problem{Path: first.GetPath(), Summary: first.GetSummary(), Detail: first.GetDetail()}.String()
+	if before, _, named := strings.Cut(message, ": "+text); named {
+		return before
+	}
+	return message
 }
 
 func problemText(p *apiv1.Problem) string {
