@@ -37,7 +37,9 @@ stop() {
 trap stop EXIT
 trap 'stop; exit 0' INT TERM
 
-"$setpoint" status --wait 30s >/dev/null
+# It is not waited for what has ended already: why, it has said.
+"$setpoint" status --wait 30s >/dev/null &
+wait -n "$!" "$server" || exit 1
 show node ls
 for job in examples/jobs/*.hcl; do
 	case $job in
