@@ -119,7 +119,7 @@ func (l *logStreams) deliver(m *agentv1.Logs) bool {
 		l.drop(s.number)
 		return false
 	case m.GetErr() != "":
-		s.finish(errors.New(m.GetErr()))
+		s.finish(errors.New(clip(m.GetErr())))
 	case m.GetEnd():
 		s.finish(io.EOF)
 	}

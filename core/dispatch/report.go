@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"strings"
+	"unicode"
 
 	"github.com/setpointd/setpoint/core/engine"
 	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
@@ -74,10 +75,16 @@ func taskIDs(in []string) []cluster.TaskID {
 	return out
 }
 
-// clip shortens a text to maxText bytes, at a whole character.
+// clip returns an agent's text as it may be stored and shown: valid UTF-8 of at most maxText bytes, cut at a whole character, without control characters, which could do things to a terminal:
+// what a health check or a task's driver prints is among it.
 func clip(text string) string {
-	if len(text) <= maxText {
-		return text
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText-len("…")], "") + "…"
 	}
-	return strings.ToValidUTF8(text[:maxText-len("…")], "") + "…"
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
 }

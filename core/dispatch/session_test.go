@@ -206,7 +206,7 @@ func TestReportsAreAcknowledgedAfterTheCommit(t *testing.T) {
 		a.report(&agentv1.Report{Number: 1, Full: true, More: true})
 		a.report(&agentv1.Report{Number: 2, Full: true, Strays: []string{"old/1/2"}})
 		a.report(&agentv1.Report{Number: 3, Tasks: []*agentv1.TaskStatus{{
-			Task: "web/1/3", State: uint32(cluster.Failed), Message: "started", Err: strings.Repeat("x", 5000), ExitCode: -1, Healthy: true,
+			Task: "web/1/3", State: uint32(cluster.Failed), Message: "started\x1b]0;title\a\u202e\xff\nas pid 7", Err: strings.Repeat("x", 5000), ExitCode: -1, Healthy: true,
 		}}})
 		synctest.Wait()
 		got := taken[engine.AgentReports](e)
@@ -220,7 +220,7 @@ func TestReportsAreAcknowledgedAfterTheCommit(t *testing.T) {
 			t.Errorf("strays are %v", got[1].Strays)
 		}
 		status := got[2].Tasks[0]
-		if status.State != cluster.Failed || status.ExitCode != -1 || !status.Healthy || status.Message != "started" || len(status.Err) != maxText {
+		if status.State != cluster.Failed || status.ExitCode != -1 || !status.Healthy || status.Message != "started ]0;title  \uFFFD\nas pid 7" || len(status.Err) != maxText {
 			t.Errorf("the status is %+v", status)
 		}
 		select {
