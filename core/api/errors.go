@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"connectrpc.com/connect"
 
@@ -98,6 +99,8 @@ func refusalOf(err error) refusal {
 		return refusal{code: connect.CodeOutOfRange, word: CodeCompacted, hint: "list again, and watch from the revision that the list has"}
 	case errors.Is(err, ErrFull):
 		return refusal{code: connect.CodeResourceExhausted, word: CodeNoSpace, hint: "free space on the server's disk; a command that waited for it may be carried out then"}
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT): // of a file beside the store
+		return refusal{code: connect.CodeResourceExhausted, word: CodeNoSpace, hint: "free space on the server's disk and try again; nothing was changed"}
 	case errors.Is(err, errSlow):
 		return refusal{code: connect.CodeResourceExhausted, word: CodeTooSlow, hint: "list again and watch from that revision"}
 	case errors.Is(err, engine.ErrStopped):

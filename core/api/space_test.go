@@ -1,9 +1,14 @@
 package api_test
 
 import (
+	"context"
+	"fmt"
+	"io/fs"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -28,5 +33,21 @@ func TestAFullStoreKeepsNobodyWaiting(t *testing.T) {
 	}
 	if _, err := c.ListJobs(t.Context(), connect.NewRequest(&apiv1.ListJobsRequest{})); err != nil {
 		t.Errorf("reading: %v", err)
+	}
+}
+
+// fullTokens are tokens on a disk that is full.
+type fullTokens struct{ api.Tokens }
+
+func (fullTokens) Create(context.Context, pki.Role, string, time.Duration) (pki.Token, pki.StoredToken, error) {
+	return pki.Token{}, pki.StoredToken{}, fmt.Errorf("save join tokens: %w", &fs.PathError{Op: "write", Path: "tokens.json", Err: syscall.ENOSPC})
+}
+
+// What does not fit beside the store is told as such too, and not as a fault of the server.
+func TestAFullDiskBesideTheStore(t *testing.T) {
+	s := serve(t, func(o *api.Options) { o.Tokens = fullTokens{o.Tokens} })
+	_, err := s.as(pki.RoleAdmin).CreateToken(t.Context(), connect.NewRequest(&apiv1.CreateTokenRequest{}))
+	if detail := client.Detail(err); connect.CodeOf(err) != connect.CodeResourceExhausted || detail.GetCode() != "no_space" || !strings.Contains(detail.GetHint(), "free space") {
+		t.Errorf("%v, %v", err, detail)
 	}
 }
