@@ -96,7 +96,10 @@ directory, the server makes another there at once: copies of it serve no more.`,
 					}
 					fmt.Fprintln(w)
 				}
-				if req.GetName() != "" {
+				switch {
+				case req.GetName() != "" && len(res.GetCertificates()) == 0:
+					fmt.Fprintf(w, "%s: no certificate of this name is known to serve; `setpoint cert ls` shows the names. One of it that is not known, as those of an earlier version, serves no more\n", req.GetName())
+				case req.GetName() != "":
 					fmt.Fprintf(w, "%s: whatever else was issued before serves no more\n", req.GetName())
 				}
 			})

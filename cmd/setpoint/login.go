@@ -49,7 +49,7 @@ Without an argument the credential that is there is renewed: it serves for 90 da
 			})
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "under which `name` the server's log says what you did (default: USER@HOST)")
+	cmd.Flags().StringVar(&name, "name", "", "under which `name` the audit log says what you did, unless the token has one (default: USER@HOST)")
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,14 +20,15 @@ func (a *app) tokenCommand() *cobra.Command {
 }
 
 func (a *app) tokenCreate() *cobra.Command {
-	var role string
+	var role, name string
 	var lifetime time.Duration
 	cmd := &cobra.Command{
 		Use: "create", Short: "Make a token and print it; it is shown this once", Args: takes(0, 0),
 		Long: `Makes a token and prints it, this once; the server keeps its hash only.
 
 With a token of the role node machines join, as many as come, until it is revoked. With one of another role one person or program logs in, once: a reader sees
-everything, an operator changes jobs and nodes, an admin makes tokens and runs other plugins.`,
+everything, an operator changes jobs and nodes, an admin makes tokens and runs other plugins. Who logs in says under which name, which must be nobody else's; with --name the
+token says it, so that it is sure who is meant where the audit log and jobs' histories have it.`,
 		Example: "  setpoint agent --join $(setpoint token create)@HOST:PORT --name n4 --data-dir /var/lib/setpoint\n" +
 			"  setpoint login $(setpoint token create --role reader)@HOST:PORT --name prometheus --data-dir /etc/prometheus/setpoint",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,7 +36,7 @@ everything, an operator changes jobs and nodes, an admin makes tokens and runs o
 			if err != nil {
 				return err
 			}
-			req := &apiv1.CreateTokenRequest{Role: role}
+			req := &apiv1.CreateTokenRequest{Role: role, Name: name}
 			if lifetime > 0 {
 				req.Lifetime = durationpb.New(lifetime)
 			}
@@ -48,6 +50,7 @@ everything, an operator changes jobs and nodes, an admin makes tokens and runs o
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "node", "what its user becomes: node, reader, operator or admin")
+	cmd.Flags().StringVar(&name, "name", "", "under which `name` its user logs in, whatever he says")
 	cmd.Flags().DurationVar(&lifetime, "lifetime", 0, "how `long` it serves (default: one for nodes until it is revoked, another for an hour)")
 	return cmd
 }
@@ -58,6 +61,7 @@ func (a *app) tokenList() *cobra.Command {
 		columns: []column[*apiv1.Token]{
 			{"ID", func(_ pen, t *apiv1.Token) string { return t.GetId() }, always},
 			{"ROLE", func(_ pen, t *apiv1.Token) string { return t.GetRole() }, always},
+			{"NAME", func(_ pen, t *apiv1.Token) string { return cmp.Or(t.GetName(), "-") }, always},
 			{"CREATED", func(p pen, t *apiv1.Token) string { return ago(p.now, t.GetCreated()) + " ago" }, ages},
 			{"EXPIRES", func(_ pen, t *apiv1.Token) string {
 				if t.GetExpires() == nil {

@@ -96,6 +96,7 @@ type Options struct {
 type API struct {
 	opts    Options
 	pinning sync.RWMutex // of services
+	logins  sync.Mutex   // of services
 	auditor *auditor
 	streams streams
 	trying  chan struct{} // has room for as many as may try commands at once
@@ -129,10 +130,11 @@ type service struct {
 	opts    Options
 	trying  chan struct{}
 	streams *streams
+	logins  *sync.Mutex   // held while somebody logs in, so that no two take one name
 	pinning *sync.RWMutex // read-locked from the moment a job's secrets are looked up until the job is committed; locked while a secret goes
 }
 
-func (a *API) service() *service { return &service{a.opts, a.trying, &a.streams, &a.pinning} }
+func (a *API) service() *service { return &service{a.opts, a.trying, &a.streams, &a.logins, &a.pinning} }
 
 // view returns the newest committed state as it is seen now.
 func (v *service) view() *engine.State { return v.opts.Engine.View().At(v.opts.Now()) }

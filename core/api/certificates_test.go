@@ -120,3 +120,50 @@ func TestWhatCannotBeRevoked(t *testing.T) {
 		t.Errorf("an operator revoked: %v", err)
 	}
 }
+
+func TestNobodyLogsInAsSomebodyElse(t *testing.T) {
+	s, r := serveRegister(t)
+	admin, _ := s.known(r, pki.RoleAdmin) // "someone"
+	token := s.tokenFor("reader")
+	for _, name := range []string{"someone", "core", "server"} {
+		_, err := client.Login(t.Context(), s.addr, token, name)
+		if connect.CodeOf(err) != connect.CodeInvalidArgument || len(client.Detail(err).GetProblems()) != 1 || client.Detail(err).GetProblems()[0].GetPath() != "name" {
+			t.Errorf("log in as %s: %v", name, err)
+		}
+	}
+	if _, err := client.Login(t.Context(), s.addr, token, "ann"); err != nil {
+		t.Errorf("the token of which refused logins made no use: %v", err)
+	}
+
+	// Who makes a token may say for whom, also for who is there already; and what its bearer says does not count.
+	made, err := admin.CreateToken(t.Context(), connect.NewRequest(&apiv1.CreateTokenRequest{Role: "operator", Name: "someone"}))
+	if err != nil || made.Msg.GetToken().GetName() != "someone" {
+		t.Fatalf("%v, %v", made, err)
+	}
+	named, err := pki.ParseToken(made.Msg.GetText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := client.Login(t.Context(), s.addr, named, "eve")
+	if err != nil || pair.Identity().Name != "someone" || pair.Identity().Role != pki.RoleOperator {
+		t.Errorf("%v, %v", pair, err)
+	}
+
+	// A name is free again once its certificates were revoked.
+	again := s.tokenFor("reader")
+	if _, err := admin.RevokeCertificate(t.Context(), connect.NewRequest(&apiv1.RevokeCertificateRequest{Name: "someone"})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Login(t.Context(), s.addr, again, "someone"); err != nil {
+		t.Errorf("a name that nobody has any more: %v", err)
+	}
+}
+
+func TestNamesOfTokens(t *testing.T) {
+	s := serve(t, nil)
+	for _, req := range []*apiv1.CreateTokenRequest{{Name: "n1"}, {Role: "node", Name: "n1"}, {Role: "reader", Name: "no name"}} {
+		if _, err := s.as(pki.RoleAdmin).CreateToken(t.Context(), connect.NewRequest(req)); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%v: %v", req, err)
+		}
+	}
+}

@@ -100,14 +100,14 @@ type fakeTokens struct {
 	stored    []pki.StoredToken
 }
 
-func (f *fakeTokens) Verify(_ context.Context, token pki.Token) (pki.Role, error) {
-	stored, err := pki.FindToken(f.stored, []pki.Fingerprint{f.authority.Fingerprint()}, token, time.Unix(1001, 0))
-	return stored.Role, err
+func (f *fakeTokens) Find(_ context.Context, token pki.Token) (pki.StoredToken, error) {
+	return pki.FindToken(f.stored, []pki.Fingerprint{f.authority.Fingerprint()}, token, time.Unix(1001, 0))
 }
 
-func (f *fakeTokens) Create(_ context.Context, role pki.Role, lifetime time.Duration) (pki.Token, pki.StoredToken, error) {
+func (f *fakeTokens) Create(_ context.Context, role pki.Role, name string, lifetime time.Duration) (pki.Token, pki.StoredToken, error) {
 	token := pki.NewToken(f.authority.Fingerprint())
 	stored := token.Store(role, time.Unix(1000, 0), lifetime)
+	stored.Name = name
 	f.stored = append(f.stored, stored)
 	return token, stored, nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,17 +15,20 @@ import (
 
 // Tokens keeps the tokens with which machines join and people log in.
 type Tokens interface {
-	Create(ctx context.Context, role pki.Role, lifetime time.Duration) (pki.Token, pki.StoredToken, error)
+	Create(ctx context.Context, role pki.Role, name string, lifetime time.Duration) (pki.Token, pki.StoredToken, error)
 	List(ctx context.Context) ([]pki.StoredToken, error)
 	Revoke(ctx context.Context, hash pki.TokenHash) error
-	// Verify returns what the bearer of a token becomes: pki.ErrTokenRefused or pki.ErrTokenExpired if nothing.
-	Verify(ctx context.Context, token pki.Token) (pki.Role, error)
+	// Find returns what is kept of a token: pki.ErrTokenRefused or pki.ErrTokenExpired if it does not serve.
+	Find(ctx context.Context, token pki.Token) (pki.StoredToken, error)
 }
 
 // Signer issues certificates; *pki.Authority is one.
 type Signer interface {
 	Sign(now time.Time, id pki.Identity, request []byte) ([]byte, error)
 }
+
+// serverName is for whom the server itself asks the engine for something.
+const serverName = "server"
 
 // loginLifetime is how long a token serves with which somebody may log in, unless its maker says otherwise. It is used up by the first login.
 const loginLifetime = time.Hour
@@ -47,11 +51,28 @@ func (v *service) CreateToken(ctx context.Context, req *connect.Request[apiv1.Cr
 	case lifetime == 0:
 		lifetime = loginLifetime
 	}
-	token, stored, err := v.opts.Tokens.Create(ctx, role, lifetime)
+	if problem := namedToken(role, req.Msg.GetName()); problem != nil {
+		return nil, invalid("the request", *problem)
+	}
+	token, stored, err := v.opts.Tokens.Create(ctx, role, req.Msg.GetName(), lifetime)
 	if err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(&apiv1.CreateTokenResponse{Token: tokenView(stored), Text: token.Text()}), nil
+}
+
+// namedToken returns what is wrong with the name of a token; nil if nothing is.
+func namedToken(role pki.Role, name string) *cluster.Problem {
+	if name == "" {
+		return nil
+	}
+	if role == pki.RoleNode {
+		return &cluster.Problem{Path: "name", Summary: "A token for nodes has no name", Detail: "Each machine that joins says its own: setpoint agent --name."}
+	}
+	if err := (pki.Identity{ClusterID: "any", Role: role, Name: name}).Validate(); err != nil {
+		return &cluster.Problem{Path: "name", Summary: "Not a name", Detail: err.Error()}
+	}
+	return nil
 }
 
 // logsIn reports whether a role is one of those that people have.
@@ -63,14 +84,22 @@ func (v *service) Login(ctx context.Context, req *connect.Request[apiv1.LoginReq
 	if err != nil {
 		return nil, connect.NewError(connect.CodeUnauthenticated, err)
 	}
-	role, err := v.opts.Tokens.Verify(ctx, token)
+	v.logins.Lock()
+	defer v.logins.Unlock()
+	stored, err := v.opts.Tokens.Find(ctx, token)
 	if err != nil {
 		return nil, connect.NewError(connect.CodeUnauthenticated, err)
 	}
+	role := stored.Role
 	if !logsIn(role) {
 		return nil, invalid("the request", cluster.Problem{
 			Path: "token", Summary: "Not a token to log in with", Detail: "Its bearer joins as a " + string(role) + ": give it to setpoint agent --join.",
 		})
+	}
+	if stored.Name != "" {
+		req.Msg.Name = stored.Name // in the audit log as well
+	} else if problem := v.taken(req.Msg.GetName()); problem != nil {
+		return nil, invalid("the request", *problem)
 	}
 	id := pki.Identity{ClusterID: v.view().ClusterID, Role: role, Name: req.Msg.GetName()}
 	certificate, err := v.sign(id, req.Msg.GetCsrPem())
@@ -83,6 +112,23 @@ func (v *service) Login(ctx context.Context, req *connect.Request[apiv1.LoginReq
 	}
 	v.opts.Log.Info("credential issued", "caller", id.Name, "role", string(id.Role))
 	return connect.NewResponse(&apiv1.LoginResponse{CertificatePem: certificate}), nil
+}
+
+// taken returns why nobody may log in under a name of his own choice: what is done under it would be taken for somebody else's.
+func (v *service) taken(name string) *cluster.Problem {
+	const other = "Log in under another one, --name; or an administrator makes a token for it: setpoint token create --role ROLE --name NAME."
+	if name == cluster.SourceCore || name == serverName {
+		return &cluster.Problem{Path: "name", Summary: fmt.Sprintf("%q is what the server calls itself", name), Detail: "Log in under another one, --name."}
+	}
+	if v.opts.Certificates == nil {
+		return nil
+	}
+	for _, c := range v.opts.Certificates.List() {
+		if c.Name == name && c.Revoked == nil && v.opts.Now().Before(c.Expires) {
+			return &cluster.Problem{Path: "name", Summary: fmt.Sprintf("Somebody has the name %s already", name), Detail: other}
+		}
+	}
+	return nil
 }
 
 // RenewLogin gives the caller a new certificate that says the same.
@@ -150,7 +196,7 @@ func (v *service) RevokeToken(ctx context.Context, req *connect.Request[apiv1.Re
 }
 
 func tokenView(t pki.StoredToken) *apiv1.Token {
-	return &apiv1.Token{Id: tokenID(t), Role: string(t.Role), Created: wallTimestamp(t.Created), Expires: wallTimestamp(t.Expires)}
+	return &apiv1.Token{Id: tokenID(t), Role: string(t.Role), Name: t.Name, Created: wallTimestamp(t.Created), Expires: wallTimestamp(t.Expires)}
 }
 
 // tokenID returns the beginning of what is stored of a token: enough to name it, of no use to join with.

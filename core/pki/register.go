@@ -233,7 +233,8 @@ func isSerial(text string) bool {
 	return len(text) == 32 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// RevokeName revokes all certificates of a person or program, and returns those that are registered. Those that are issued later serve.
+// RevokeName revokes all certificates of a person or program, and returns those that are registered. Those that are issued later serve. The error is ErrNotAPersons for a name that only a node
+// has.
 func (r *Register) RevokeName(v Revocation) ([]Issued, error) {
 	v.Serial = ""
 	if !namePattern.MatchString(v.Name) {
@@ -243,7 +244,11 @@ func (r *Register) RevokeName(v Revocation) ([]Issued, error) {
 	defer r.mu.Unlock()
 	var out []Issued
 	lines := []registered{{Revoked: &v}}
+	person, node := false, false
 	for serial, c := range r.issued {
+		if c.Name == v.Name {
+			person, node = person || persons(c.Role), node || !persons(c.Role)
+		}
 		if _, already := r.revoked[serial]; already || c.Name != v.Name || !persons(c.Role) {
 			continue
 		}
@@ -251,6 +256,9 @@ func (r *Register) RevokeName(v Revocation) ([]Issued, error) {
 		one := v
 		one.Name, one.Serial = "", serial
 		lines = append(lines, registered{Revoked: &one})
+	}
+	if node && !person {
+		return nil, ErrNotAPersons
 	}
 	slices.SortFunc(out, func(a, b Issued) int { return a.Issued.Compare(b.Issued) })
 	return out, r.append(lines)

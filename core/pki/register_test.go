@@ -62,6 +62,20 @@ func (r *registering) serves(p *Pair, want bool) {
 	}
 }
 
+// Who means a node is told so, and not that its certificate serves no more.
+func TestRevokeTheNameOfANode(t *testing.T) {
+	r := newRegistering(t)
+	node := r.issue(Identity{Role: RoleNode, Name: "worker", NodeID: "n2"}, true)
+	if got, err := r.RevokeName(Revocation{Name: "worker"}); !errors.Is(err, ErrNotAPersons) {
+		t.Errorf("%v, %v", got, err)
+	}
+	r.serves(node, true)
+	r.serves(r.issue(Identity{Role: RoleReader, Name: "worker"}, true), true)
+	if got, err := r.RevokeName(Revocation{Name: "worker"}); err != nil || len(got) != 1 {
+		t.Errorf("a person of that name: %v, %v", got, err)
+	}
+}
+
 func TestRevoke(t *testing.T) {
 	r := newRegistering(t)
 	ann, ann2, bob := r.issue(Identity{Role: RoleOperator, Name: "ann"}, true), r.issue(Identity{Role: RoleReader, Name: "ann"}, true), r.issue(Identity{Role: RoleAdmin, Name: "bob"}, true)

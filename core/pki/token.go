@@ -96,6 +96,7 @@ func (h *TokenHash) UnmarshalText(text []byte) error {
 type StoredToken struct {
 	Hash    TokenHash `json:"hash"`
 	Role    Role      `json:"role"`             // what its user becomes
+	Name    string    `json:"name,omitempty"`   // under which its bearer logs in; "": as he says himself
 	Created time.Time `json:"created"`          // for people to read
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 }

@@ -44,20 +44,20 @@ type tokens struct {
 	stored []pki.StoredToken
 }
 
-// Verify implements api.Tokens.
-func (t *tokens) Verify(_ context.Context, token pki.Token) (pki.Role, error) {
+// Find implements api.Tokens.
+func (t *tokens) Find(_ context.Context, token pki.Token) (pki.StoredToken, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stored, err := pki.FindToken(t.stored, []pki.Fingerprint{t.authority.Fingerprint()}, token, time.Now())
-	return stored.Role, err
+	return pki.FindToken(t.stored, []pki.Fingerprint{t.authority.Fingerprint()}, token, time.Now())
 }
 
 // Create implements api.Tokens.
-func (t *tokens) Create(_ context.Context, role pki.Role, lifetime time.Duration) (pki.Token, pki.StoredToken, error) {
+func (t *tokens) Create(_ context.Context, role pki.Role, name string, lifetime time.Duration) (pki.Token, pki.StoredToken, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	token := pki.NewToken(t.authority.Fingerprint())
 	stored := token.Store(role, time.Now(), lifetime)
+	stored.Name = name
 	t.stored = append(t.stored, stored)
 	return token, stored, nil
 }

@@ -279,11 +279,11 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	token, stored, err := tk.Create(ctx, pki.RoleNode, 0)
+	token, stored, err := tk.Create(ctx, pki.RoleNode, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	late, _, err := tk.Create(ctx, pki.RoleNode, time.Nanosecond)
+	late, _, err := tk.Create(ctx, pki.RoleNode, "", time.Nanosecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func TestTokens(t *testing.T) {
 	}
 
 	// What has expired goes with the next token.
-	if _, _, err := again.Create(ctx, pki.RoleNode, time.Hour); err != nil {
+	if _, _, err := again.Create(ctx, pki.RoleNode, "", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := again.List(ctx); err != nil || len(list) != 2 {

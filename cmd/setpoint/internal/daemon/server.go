@@ -182,7 +182,7 @@ func (s *Server) Connected(node string) bool {
 
 // Token makes a token with which a machine joins.
 func (s *Server) Token(ctx context.Context, lifetime time.Duration) (pki.Token, error) {
-	token, _, err := s.tokens.Create(ctx, pki.RoleNode, lifetime)
+	token, _, err := s.tokens.Create(ctx, pki.RoleNode, "", lifetime)
 	return token, err
 }
 

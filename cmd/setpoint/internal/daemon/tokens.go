@@ -44,8 +44,8 @@ func openTokens(dir datadir.Dir, trusted func() []pki.Fingerprint) (*tokens, err
 	return t, nil
 }
 
-// Create makes a token. A lifetime of 0 means that it does not expire.
-func (t *tokens) Create(_ context.Context, role pki.Role, lifetime time.Duration) (pki.Token, pki.StoredToken, error) {
+// Create makes a token. A lifetime of 0 means that it does not expire; without a name its bearer says it.
+func (t *tokens) Create(_ context.Context, role pki.Role, name string, lifetime time.Duration) (pki.Token, pki.StoredToken, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -57,6 +57,7 @@ func (t *tokens) Create(_ context.Context, role pki.Role, lifetime time.Duration
 	}
 	token := pki.NewToken(t.trusted()[0])
 	stored := token.Store(role, now, lifetime)
+	stored.Name = name
 	return token, stored, t.save(append(kept, stored))
 }
 
@@ -79,11 +80,16 @@ func (t *tokens) Revoke(_ context.Context, hash pki.TokenHash) error {
 }
 
 // Verify returns what the bearer of a token becomes.
-func (t *tokens) Verify(_ context.Context, token pki.Token) (pki.Role, error) {
+func (t *tokens) Verify(ctx context.Context, token pki.Token) (pki.Role, error) {
+	stored, err := t.Find(ctx, token)
+	return stored.Role, err
+}
+
+// Find returns what is kept of a token.
+func (t *tokens) Find(_ context.Context, token pki.Token) (pki.StoredToken, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stored, err := pki.FindToken(t.stored, t.trusted(), token, time.Now())
-	return stored.Role, err
+	return pki.FindToken(t.stored, t.trusted(), token, time.Now())
 }
 
 // save writes the tokens and keeps them once they are on disk. The caller holds the lock.

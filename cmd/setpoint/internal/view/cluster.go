@@ -73,6 +73,7 @@ func counts(in map[string]int64) map[string]int64 {
 type Token struct {
 	ID      string `json:"id"`
 	Role    string `json:"role"`
+	Name    string `json:"name"` // under which its bearer logs in; "": as he says
 	Created Moment `json:"created"`
 	Expires Moment `json:"expires"`
 	Token   string `json:"token,omitempty"` // the text itself, from `token create` only
@@ -80,7 +81,7 @@ type Token struct {
 
 // OfToken returns a token's view.
 func OfToken(t *apiv1.Token) Token {
-	return Token{ID: t.GetId(), Role: t.GetRole(), Created: moment(t.GetCreated()), Expires: moment(t.GetExpires())}
+	return Token{ID: t.GetId(), Role: t.GetRole(), Name: t.GetName(), Created: moment(t.GetCreated()), Expires: moment(t.GetExpires())}
 }
 
 // OfTokens returns the views of tokens.

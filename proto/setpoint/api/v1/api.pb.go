@@ -5525,7 +5525,7 @@ func (x *WatchEventsResponse) GetEvents() []*Event {
 type LoginRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                   // under which the log says what the caller did: letters, digits, and . _ @ -
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                   // under which the log says what the caller did, unless the token has a name: letters, digits, and . _ @ -; refused if somebody has it
 	CsrPem        []byte                 `protobuf:"bytes,3,opt,name=csr_pem,json=csrPem,proto3" json:"csr_pem,omitempty"` // a signing request (PKCS #10) for the caller's key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5806,6 +5806,7 @@ type CreateTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`         // what its user becomes: node, reader, operator or admin; empty: node
 	Lifetime      *durationpb.Duration   `protobuf:"bytes,2,opt,name=lifetime,proto3" json:"lifetime,omitempty"` // absent or 0: a node's does not expire, and another serves for an hour
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`         // under which its bearer logs in, whatever he says; empty: as he says, if nobody has that name. Not of a node's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5852,6 +5853,13 @@ func (x *CreateTokenRequest) GetLifetime() *durationpb.Duration {
 		return x.Lifetime
 	}
 	return nil
+}
+
+func (x *CreateTokenRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 type CreateTokenResponse struct {
@@ -6786,10 +6794,11 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\x14OpenDashboardRequest\"_\n" +
 	"\x15OpenDashboardResponse\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x124\n" +
-	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"_\n" +
+	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"s\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x125\n" +
-	"\blifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\blifetime\"W\n" +
+	"\blifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\blifetime\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"W\n" +
 	"\x13CreateTokenResponse\x12,\n" +
 	"\x05token\x18\x01 \x01(\v2\x16.setpoint.api.v1.TokenR\x05token\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\x83\x01\n" +

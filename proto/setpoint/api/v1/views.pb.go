@@ -2756,6 +2756,7 @@ type Token struct {
 	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	Created       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
 	Expires       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"` // absent: never
+	Name          string                 `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`       // under which its bearer logs in; empty: as he says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2816,6 +2817,13 @@ func (x *Token) GetExpires() *timestamppb.Timestamp {
 		return x.Expires
 	}
 	return nil
+}
+
+func (x *Token) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 var File_setpoint_api_v1_views_proto protoreflect.FileDescriptor
@@ -3094,12 +3102,13 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x16\n" +
 	"\x06digest\x18\x05 \x01(\tR\x06digest\x12\x12\n" +
-	"\x04jobs\x18\x06 \x03(\tR\x04jobs\"\x97\x01\n" +
+	"\x04jobs\x18\x06 \x03(\tR\x04jobs\"\xab\x01\n" +
 	"\x05Token\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x124\n" +
 	"\acreated\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
-	"\aexpires\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aexpiresB;Z9github.com/setpointd/setpoint/proto/setpoint/api/v1;apiv1b\x06proto3"
+	"\aexpires\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04nameB;Z9github.com/setpointd/setpoint/proto/setpoint/api/v1;apiv1b\x06proto3"
 
 var (
 	file_setpoint_api_v1_views_proto_rawDescOnce sync.Once
