@@ -136,11 +136,11 @@ fmt: $(BIN)/gofumpt $(BUF) ## Format Go and .proto files
 PROTO_TOOLS := $(BUF) $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/protoc-gen-connect-go
 
 .PHONY: proto
-proto: $(PROTO_TOOLS) ## Regenerate the Go beside each .proto (sdk/proto, proto)
+proto: $(PROTO_TOOLS) ## Regenerate the Go beside each .proto (sdk/proto, proto), docs/reference/api.md and proto/openapi
 	@.ci/proto generate $(BUF) .
 
 .PHONY: proto-check
-proto-check: $(PROTO_TOOLS) ## Lint the .proto files; fail if the generated Go differs from them, or if the plugin protocol breaks what was promised
+proto-check: $(PROTO_TOOLS) ## Lint the .proto files; fail if the generated Go, reference or OpenAPI document differs from them, or if the plugin protocol breaks what was promised
 	$(BUF) lint
 	@.ci/proto check $(BUF)
 	@.ci/proto breaking $(BUF)

@@ -36,6 +36,9 @@ type Options struct {
 	// Outdated is called after each answer which says that the cluster's authority is being replaced, and the credential is of the old one: Renew gets another. It
 	// may be nil.
 	Outdated func()
+
+	// Once has calls made once that get no answer. Otherwise those that read, and those with a key, are made again a few times.
+	Once bool
 }
 
 // Client asks one server. It is safe for use by several goroutines.
@@ -58,19 +61,42 @@ func New(opts Options) (*Client, error) {
 	}
 	transport := newTransport(pki.ClientTLS(pki.NewHolder(pair), pair.Authority()))
 	return &Client{
-		ApiServiceClient: apiv1connect.NewApiServiceClient(&http.Client{Transport: transport}, addr, connect.WithInterceptors(outdated(opts.Outdated))),
+		ApiServiceClient: apiv1connect.NewApiServiceClient(&http.Client{Transport: transport}, addr, connect.WithInterceptors(interceptors(opts)...)),
 		addr:             addr, pair: pair, transport: transport,
 	}, nil
+}
+
+func interceptors(opts Options) []connect.Interceptor {
+	all := []connect.Interceptor{connect.UnaryInterceptorFunc(once)}
+	if !opts.Once {
+		all = append(all, connect.UnaryInterceptorFunc(again))
+	}
+	return append(all, outdated(opts.Outdated))
 }
 
 func newTransport(config *tls.Config) *http.Transport {
 	return &http.Transport{
 		TLSClientConfig: config, ForceAttemptHTTP2: true,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, &dialError{err}
+			}
+			return c, nil
+		},
 		TLSHandshakeTimeout: handshakeTimeout, IdleConnTimeout: idleTimeout,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
 }
+
+// dialError is why no connection was made. It reads as its cause.
+type dialError struct{ cause error }
+
+// Error implements error.
+func (e *dialError) Error() string { return e.cause.Error() }
+
+// Unwrap returns the cause, and what tells such an error.
+func (e *dialError) Unwrap() []error { return []error{e.cause, errDial} }
 
 // outdated calls a function after each answer that says so.
 func outdated(tell func()) connect.UnaryInterceptorFunc {

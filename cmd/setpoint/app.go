@@ -30,6 +30,8 @@ type app struct {
 	addr    string
 	output  string
 	noColor bool
+
+	ifVersion uint64 // of the job that a command is about; 0: any
 }
 
 // terminal reports whether a stream is a terminal.

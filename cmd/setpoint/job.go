@@ -128,11 +128,12 @@ func (a *app) jobStop() *cobra.Command {
 		Example: "  setpoint job stop web --dry-run\n  setpoint job stop web --wait 1m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
-				return ask(cmd.Context(), s, s.StopJob, &apiv1.StopJobRequest{Job: args[0]})
+				return ask(cmd.Context(), s, s.StopJob, &apiv1.StopJobRequest{Job: args[0], IfVersion: a.ifVersion})
 			}, stopped)
 		},
 	}
 	waitFlag(cmd, &wait, "every task was seen to stop")
+	a.forVersion(cmd)
 	return cmd
 }
 
@@ -143,11 +144,12 @@ func (a *app) jobKill() *cobra.Command {
 		Example: "  setpoint job kill web --yes --wait 30s",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
-				return ask(cmd.Context(), s, s.StopJob, &apiv1.StopJobRequest{Job: args[0], Grace: durationpb.New(0)})
+				return ask(cmd.Context(), s, s.StopJob, &apiv1.StopJobRequest{Job: args[0], IfVersion: a.ifVersion, Grace: durationpb.New(0)})
 			}, stopped)
 		},
 	}
 	waitFlag(cmd, &wait, "every task was seen to stop")
+	a.forVersion(cmd)
 	return cmd
 }
 
@@ -158,11 +160,12 @@ func (a *app) jobStart() *cobra.Command {
 		Example: "  setpoint job start web --wait 1m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
-				return ask(cmd.Context(), s, s.StartJob, &apiv1.StartJobRequest{Job: args[0]})
+				return ask(cmd.Context(), s, s.StartJob, &apiv1.StartJobRequest{Job: args[0], IfVersion: a.ifVersion})
 			}, running)
 		},
 	}
 	waitFlag(cmd, &wait, "it runs")
+	a.forVersion(cmd)
 	return cmd
 }
 
@@ -173,11 +176,12 @@ func (a *app) jobRestart() *cobra.Command {
 		Example: "  setpoint job restart web --wait 5m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
-				return ask(cmd.Context(), s, s.RestartJob, &apiv1.RestartJobRequest{Job: args[0]})
+				return ask(cmd.Context(), s, s.RestartJob, &apiv1.RestartJobRequest{Job: args[0], IfVersion: a.ifVersion})
 			}, running)
 		},
 	}
 	waitFlag(cmd, &wait, "every task was replaced")
+	a.forVersion(cmd)
 	return cmd
 }
 
@@ -192,11 +196,12 @@ func (a *app) jobScale() *cobra.Command {
 				return err
 			}
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
-				return ask(cmd.Context(), s, s.ScaleJob, &apiv1.ScaleJobRequest{Job: args[0], Count: count})
+				return ask(cmd.Context(), s, s.ScaleJob, &apiv1.ScaleJobRequest{Job: args[0], IfVersion: a.ifVersion, Count: count})
 			}, scaled)
 		},
 	}
 	waitFlag(cmd, &wait, "new tasks run and surplus ones were seen to stop")
+	a.forVersion(cmd)
 	return cmd
 }
 
@@ -208,12 +213,13 @@ func (a *app) jobRollback() *cobra.Command {
 		Example: "  setpoint job rollback web --wait 5m\n  setpoint job rollback web --to 3",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
-				return ask(cmd.Context(), s, s.RollbackJob, &apiv1.RollbackJobRequest{Job: args[0], To: to})
+				return ask(cmd.Context(), s, s.RollbackJob, &apiv1.RollbackJobRequest{Job: args[0], IfVersion: a.ifVersion, To: to})
 			}, running)
 		},
 	}
 	cmd.Flags().Uint64Var(&to, "to", 0, "the `version`; `setpoint job inspect` shows them (default: the one before the current)")
 	waitFlag(cmd, &wait, "it runs")
+	a.forVersion(cmd)
 	return cmd
 }
 
@@ -228,11 +234,12 @@ It keeps to the job's max_unavailable and order, moves only what fits elsewhere 
 rebalanced unasked.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
-				return ask(cmd.Context(), s, s.RebalanceJob, &apiv1.RebalanceJobRequest{Job: args[0]})
+				return ask(cmd.Context(), s, s.RebalanceJob, &apiv1.RebalanceJobRequest{Job: args[0], IfVersion: a.ifVersion})
 			}, rebalanced)
 		},
 	}
 	waitFlag(cmd, &wait, "no task would be placed elsewhere, and all run")
+	a.forVersion(cmd)
 	return cmd
 }
 
@@ -242,13 +249,14 @@ func (a *app) jobUpdate(action, short string) *cobra.Command {
 		Use: action + " NAME", Short: short, Args: takes(1, 1), Example: "  setpoint job " + action + " web",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), wait, func(s *server) (*apiv1.JobResponse, error) {
-				return ask(cmd.Context(), s, s.ControlUpdate, &apiv1.ControlUpdateRequest{Job: args[0], Action: action})
+				return ask(cmd.Context(), s, s.ControlUpdate, &apiv1.ControlUpdateRequest{Job: args[0], IfVersion: a.ifVersion, Action: action})
 			}, running)
 		},
 	}
 	if action == "resume" {
 		waitFlag(cmd, &wait, "the update is complete")
 	}
+	a.forVersion(cmd)
 	return cmd
 }
 
@@ -262,7 +270,7 @@ func (a *app) jobRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := ask(cmd.Context(), s, s.RemoveJob, &apiv1.RemoveJobRequest{Job: args[0]}); err != nil {
+			if _, err := ask(cmd.Context(), s, s.RemoveJob, &apiv1.RemoveJobRequest{Job: args[0], IfVersion: a.ifVersion}); err != nil {
 				return err
 			}
 			if wait > 0 {
@@ -276,6 +284,7 @@ func (a *app) jobRemove() *cobra.Command {
 		},
 	}
 	waitFlag(cmd, &wait, "its tasks were seen to stop")
+	a.forVersion(cmd)
 	return cmd
 }
 
@@ -301,4 +310,9 @@ func (a *app) awaitGone(ctx context.Context, s *server, job string, limit time.D
 		return errShown(exitStalled)
 	}
 	return err
+}
+
+// forVersion adds the flag that makes a command one for a certain version of its job.
+func (a *app) forVersion(cmd *cobra.Command) {
+	cmd.Flags().Uint64Var(&a.ifVersion, "if-version", 0, "do nothing unless this is the job's `version` (default: whatever it is)")
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
@@ -87,6 +88,7 @@ func (a *app) orTry(cmd *cobra.Command, command planner) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		a.tryAtVersion(tried)
 		s, err := a.connect()
 		if err != nil {
 			return err
@@ -94,6 +96,18 @@ func (a *app) orTry(cmd *cobra.Command, command planner) *cobra.Command {
 		return a.plan(cmd.Context(), s, p, tried)
 	}
 	return cmd
+}
+
+// tryAtVersion makes a command that is only tried one for the version of its job that was named.
+func (a *app) tryAtVersion(tried *apiv1.PlanCommand) {
+	m := tried.ProtoReflect()
+	which := m.WhichOneof(m.Descriptor().Oneofs().ByName("command"))
+	if a.ifVersion == 0 || which == nil {
+		return
+	}
+	if field := which.Message().Fields().ByName("if_version"); field != nil {
+		m.Mutable(which).Message().Set(field, protoreflect.ValueOfUint64(a.ifVersion))
+	}
 }
 
 // What follows is what commands ask for when they are only tried.

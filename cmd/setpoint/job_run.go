@@ -50,6 +50,7 @@ Exit codes: 3 if the job did not come to run in time, which is followed by what 
 	waitFlag(cmd, &wait, "the job runs, or is complete if its tasks end by themselves")
 	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait, on a terminal either")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the job's history")
+	a.forVersion(cmd)
 	f.add(cmd)
 	f.addAccept(cmd)
 	return cmd
@@ -59,6 +60,9 @@ func (a *app) runFile(ctx context.Context, path string, f fileFlags, reason stri
 	file, err := a.readJobs(ctx, path, f)
 	if err != nil {
 		return err
+	}
+	if a.ifVersion != 0 && len(file.Jobs) != 1 {
+		return refuse("Run them from files of their own, or leave --if-version out.", "--if-version is about one job, and %s has %d", path, len(file.Jobs))
 	}
 	s, err := a.connect()
 	if err != nil {
@@ -70,7 +74,7 @@ func (a *app) runFile(ctx context.Context, path string, f fileFlags, reason stri
 	}
 	var changes []*apiv1.JobResponse
 	for _, job := range file.Jobs {
-		res, err := ask(ctx, s, s.RunJob, &apiv1.RunJobRequest{Spec: wire.JobSpecToProto(&job.Spec), HasDefaults: true, Reason: reason})
+		res, err := ask(ctx, s, s.RunJob, &apiv1.RunJobRequest{Spec: wire.JobSpecToProto(&job.Spec), HasDefaults: true, Reason: reason, IfVersion: a.ifVersion})
 		if err != nil {
 			return a.pointAt(file, job, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/core/pki"
 	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
+	"github.com/setpointd/setpoint/proto/openapi"
 	"github.com/setpointd/setpoint/proto/setpoint/api/v1/apiv1connect"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -179,13 +180,17 @@ func (a *API) HandlerOptions() []connect.HandlerOption {
 	}
 }
 
-// Handler serves the API, /healthz, /readyz and what is mounted besides.
+// Handler serves the API, /openapi.json, /healthz, /readyz and what is mounted besides.
 func (a *API) Handler(mounts ...Mount) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(apiv1connect.NewApiServiceHandler(a.service(), a.HandlerOptions()...))
 	for _, m := range mounts {
 		mux.Handle(m.Path, m.Handler)
 	}
+	mux.Handle("GET /openapi.json", ForReaders(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(openapi.Document)
+	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := a.opts.Ready(); err != nil {

@@ -1,5 +1,7 @@
 package api
 
+import "github.com/setpointd/setpoint/core/pki"
+
 // HasRole reports whether the table says who may call a procedure.
 func HasRole(procedure string) bool {
 	_, ok := access[procedure]
@@ -18,3 +20,9 @@ func (e *Events) Kept() int {
 	defer e.mu.Unlock()
 	return len(e.turns)
 }
+
+// RoleOf returns who may call a procedure.
+func RoleOf(procedure string) pki.Role { return access[procedure] }
+
+// TakesKey reports whether a procedure takes a key.
+func TakesKey(procedure string) bool { return keyed[procedure] }

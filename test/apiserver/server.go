@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -25,10 +26,10 @@ import (
 
 // Options say what is served. The zero value serves a cluster without nodes.
 type Options struct {
-	Dir   string                 // of the store; it is there
-	Nodes int                    // called n1, n2 and so on, of 4 cores and 8 GiB
-	Serve func(*api.Options)     // changes what the API is made of; may be nil
-	Wrap  func(net.Conn) net.Conn // around each connection, such as to lose answers; may be nil
+	Dir   string                          // of the store; it is there
+	Nodes int                             // called n1, n2 and so on, of 4 cores and 8 GiB
+	Serve func(*api.Options)              // changes what the API is made of; may be nil
+	Front func(http.Handler) http.Handler // before the API, such as to lose answers; may be nil
 }
 
 // Server is a server that runs.
@@ -112,11 +113,12 @@ func (s *Server) serve(ctx context.Context) error {
 		return err
 	}
 	s.addr = listener.Addr().String()
-	if s.opts.Wrap != nil {
-		listener = wrapped{listener, s.opts.Wrap}
+	handler := a.Handler()
+	if s.opts.Front != nil {
+		handler = s.opts.Front(handler)
 	}
 	s.run("api", func() error {
-		return api.Serve(ctx, listener, pki.ServerTLS(pki.NewHolder(pair)), a.Handler(), hclog.NewNullLogger())
+		return api.Serve(ctx, listener, pki.ServerTLS(pki.NewHolder(pair)), handler, hclog.NewNullLogger())
 	})
 	return nil
 }
@@ -180,19 +182,4 @@ type clock struct {
 func (c clock) Now() cluster.Time {
 	now := time.Now()
 	return cluster.Time{Engine: c.base + now.Sub(c.started), Wall: now.UnixNano()}
-}
-
-// wrapped is a listener that wraps its connections.
-type wrapped struct {
-	net.Listener
-	wrap func(net.Conn) net.Conn
-}
-
-// Accept implements net.Listener.
-func (w wrapped) Accept() (net.Conn, error) {
-	c, err := w.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return w.wrap(c), nil
 }

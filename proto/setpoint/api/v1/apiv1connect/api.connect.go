@@ -160,7 +160,7 @@ type ApiServiceClient interface {
 	GetStatus(context.Context, *connect.Request[v1.GetStatusRequest]) (*connect.Response[v1.GetStatusResponse], error)
 	// Creates a job, or makes a new version of it. Role: operator. Takes a key.
 	RunJob(context.Context, *connect.Request[v1.RunJobRequest]) (*connect.Response[v1.JobResponse], error)
-	// Role: reader.
+	// One job, with its slots and versions. Role: reader.
 	GetJob(context.Context, *connect.Request[v1.GetJobRequest]) (*connect.Response[v1.GetJobResponse], error)
 	// In the order of their names. Role: reader.
 	ListJobs(context.Context, *connect.Request[v1.ListJobsRequest]) (*connect.Response[v1.ListJobsResponse], error)
@@ -184,7 +184,7 @@ type ApiServiceClient interface {
 	Plan(context.Context, *connect.Request[v1.PlanRequest]) (*connect.Response[v1.PlanResponse], error)
 	// In the order of their ids. Role: reader.
 	ListTasks(context.Context, *connect.Request[v1.ListTasksRequest]) (*connect.Response[v1.ListTasksResponse], error)
-	// Role: reader.
+	// One task, with what it runs. Role: reader.
 	GetTask(context.Context, *connect.Request[v1.GetTaskRequest]) (*connect.Response[v1.GetTaskResponse], error)
 	// Every reason that keeps a task from each node. Role: reader.
 	WhyTask(context.Context, *connect.Request[v1.WhyTaskRequest]) (*connect.Response[v1.WhyTaskResponse], error)
@@ -198,7 +198,7 @@ type ApiServiceClient interface {
 	StopTask(context.Context, *connect.Request[v1.StopTaskRequest]) (*connect.Response[v1.StopTaskResponse], error)
 	// In the order of their ids. Role: reader.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
-	// Role: reader.
+	// One node, with what is reserved there. Role: reader.
 	GetNode(context.Context, *connect.Request[v1.GetNodeRequest]) (*connect.Response[v1.NodeResponse], error)
 	// Activates, pauses or drains nodes: all at the same moment, or none. So nothing moves from one to another. Role: operator. Takes a key.
 	SetAvailability(context.Context, *connect.Request[v1.SetAvailabilityRequest]) (*connect.Response[v1.SetAvailabilityResponse], error)
@@ -230,7 +230,7 @@ type ApiServiceClient interface {
 	ReadAudit(context.Context, *connect.Request[v1.ReadAuditRequest]) (*connect.ServerStreamForClient[v1.ReadAuditResponse], error)
 	// In the order of their names. No call returns a value. Role: reader.
 	ListSecrets(context.Context, *connect.Request[v1.ListSecretsRequest]) (*connect.Response[v1.ListSecretsResponse], error)
-	// Role: reader.
+	// One secret, without its value. Role: reader.
 	GetSecret(context.Context, *connect.Request[v1.GetSecretRequest]) (*connect.Response[v1.SecretResponse], error)
 	// Makes a secret, or the next version of one. Role: operator.
 	PutSecret(context.Context, *connect.Request[v1.PutSecretRequest]) (*connect.Response[v1.SecretResponse], error)
@@ -250,9 +250,9 @@ type ApiServiceClient interface {
 	OpenDashboard(context.Context, *connect.Request[v1.OpenDashboardRequest]) (*connect.Response[v1.OpenDashboardResponse], error)
 	// Makes a token: machines join with one, people log in. Role: admin.
 	CreateToken(context.Context, *connect.Request[v1.CreateTokenRequest]) (*connect.Response[v1.CreateTokenResponse], error)
-	// Role: admin.
+	// Those that were made and not revoked or used up, oldest first. Role: admin.
 	ListTokens(context.Context, *connect.Request[v1.ListTokensRequest]) (*connect.Response[v1.ListTokensResponse], error)
-	// Role: admin.
+	// Makes a token useless. Machines that joined with it stay. Role: admin.
 	RevokeToken(context.Context, *connect.Request[v1.RevokeTokenRequest]) (*connect.Response[v1.RevokeTokenResponse], error)
 	// The cluster's authority, and how far it is replaced. Role: reader.
 	GetAuthority(context.Context, *connect.Request[v1.GetAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error)
@@ -929,7 +929,7 @@ type ApiServiceHandler interface {
 	GetStatus(context.Context, *connect.Request[v1.GetStatusRequest]) (*connect.Response[v1.GetStatusResponse], error)
 	// Creates a job, or makes a new version of it. Role: operator. Takes a key.
 	RunJob(context.Context, *connect.Request[v1.RunJobRequest]) (*connect.Response[v1.JobResponse], error)
-	// Role: reader.
+	// One job, with its slots and versions. Role: reader.
 	GetJob(context.Context, *connect.Request[v1.GetJobRequest]) (*connect.Response[v1.GetJobResponse], error)
 	// In the order of their names. Role: reader.
 	ListJobs(context.Context, *connect.Request[v1.ListJobsRequest]) (*connect.Response[v1.ListJobsResponse], error)
@@ -953,7 +953,7 @@ type ApiServiceHandler interface {
 	Plan(context.Context, *connect.Request[v1.PlanRequest]) (*connect.Response[v1.PlanResponse], error)
 	// In the order of their ids. Role: reader.
 	ListTasks(context.Context, *connect.Request[v1.ListTasksRequest]) (*connect.Response[v1.ListTasksResponse], error)
-	// Role: reader.
+	// One task, with what it runs. Role: reader.
 	GetTask(context.Context, *connect.Request[v1.GetTaskRequest]) (*connect.Response[v1.GetTaskResponse], error)
 	// Every reason that keeps a task from each node. Role: reader.
 	WhyTask(context.Context, *connect.Request[v1.WhyTaskRequest]) (*connect.Response[v1.WhyTaskResponse], error)
@@ -967,7 +967,7 @@ type ApiServiceHandler interface {
 	StopTask(context.Context, *connect.Request[v1.StopTaskRequest]) (*connect.Response[v1.StopTaskResponse], error)
 	// In the order of their ids. Role: reader.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
-	// Role: reader.
+	// One node, with what is reserved there. Role: reader.
 	GetNode(context.Context, *connect.Request[v1.GetNodeRequest]) (*connect.Response[v1.NodeResponse], error)
 	// Activates, pauses or drains nodes: all at the same moment, or none. So nothing moves from one to another. Role: operator. Takes a key.
 	SetAvailability(context.Context, *connect.Request[v1.SetAvailabilityRequest]) (*connect.Response[v1.SetAvailabilityResponse], error)
@@ -999,7 +999,7 @@ type ApiServiceHandler interface {
 	ReadAudit(context.Context, *connect.Request[v1.ReadAuditRequest], *connect.ServerStream[v1.ReadAuditResponse]) error
 	// In the order of their names. No call returns a value. Role: reader.
 	ListSecrets(context.Context, *connect.Request[v1.ListSecretsRequest]) (*connect.Response[v1.ListSecretsResponse], error)
-	// Role: reader.
+	// One secret, without its value. Role: reader.
 	GetSecret(context.Context, *connect.Request[v1.GetSecretRequest]) (*connect.Response[v1.SecretResponse], error)
 	// Makes a secret, or the next version of one. Role: operator.
 	PutSecret(context.Context, *connect.Request[v1.PutSecretRequest]) (*connect.Response[v1.SecretResponse], error)
@@ -1019,9 +1019,9 @@ type ApiServiceHandler interface {
 	OpenDashboard(context.Context, *connect.Request[v1.OpenDashboardRequest]) (*connect.Response[v1.OpenDashboardResponse], error)
 	// Makes a token: machines join with one, people log in. Role: admin.
 	CreateToken(context.Context, *connect.Request[v1.CreateTokenRequest]) (*connect.Response[v1.CreateTokenResponse], error)
-	// Role: admin.
+	// Those that were made and not revoked or used up, oldest first. Role: admin.
 	ListTokens(context.Context, *connect.Request[v1.ListTokensRequest]) (*connect.Response[v1.ListTokensResponse], error)
-	// Role: admin.
+	// Makes a token useless. Machines that joined with it stay. Role: admin.
 	RevokeToken(context.Context, *connect.Request[v1.RevokeTokenRequest]) (*connect.Response[v1.RevokeTokenResponse], error)
 	// The cluster's authority, and how far it is replaced. Role: reader.
 	GetAuthority(context.Context, *connect.Request[v1.GetAuthorityRequest]) (*connect.Response[v1.GetAuthorityResponse], error)
