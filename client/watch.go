@@ -52,7 +52,7 @@ func (w *watch) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }() // what it has to say was said by Err
 	for stream.Receive() {
 		for _, e := range stream.Msg().GetEvents() {
 			if w.enough = !w.yield(e); w.enough {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/core/pki"
-	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
 	"github.com/setpointd/setpoint/proto/openapi"
+	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
 	"github.com/setpointd/setpoint/proto/setpoint/api/v1/apiv1connect"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )

@@ -225,7 +225,7 @@ func TestEveryKeyedCallAnswersAgain(t *testing.T) {
 
 func TestKeysThatAreNone(t *testing.T) {
 	c, _ := real(t, t.TempDir(), 0, pki.RoleAdmin)
-	for _, key := range []string{"", " ", "a/b", "ä", strings.Repeat("x", 129)} {
+	for _, key := range []string{" ", "a/b", "ä", strings.Repeat("x", 129)} {
 		_, err := c.RunJob(t.Context(), withHeader(&apiv1.RunJobRequest{Spec: webJob(1)}, api.HeaderKey, key))
 		if d := requireCode(t, err, api.CodeInvalid); d.GetProblems()[0].GetPath() != api.HeaderKey {
 			t.Errorf("%q: %v", key, d)
@@ -324,7 +324,9 @@ func TestPagesOfEverything(t *testing.T) {
 	}
 	requirePages(t, 12, func(size int32, token string) ([]string, string, error) {
 		res, err := c.GetJob(ctx, connect.NewRequest(&apiv1.GetJobRequest{Job: "web", SlotsPageSize: size, SlotsPageToken: token}))
-		return keys(res, func(m *apiv1.GetJobResponse) ([]*apiv1.Slot, string) { return m.GetJob().GetSlots(), m.GetNextSlotsPageToken() }, (*apiv1.Slot).GetKey, err)
+		return keys(res, func(m *apiv1.GetJobResponse) ([]*apiv1.Slot, string) {
+			return m.GetJob().GetSlots(), m.GetNextSlotsPageToken()
+		}, (*apiv1.Slot).GetKey, err)
 	})
 	requirePages(t, 5, func(size int32, token string) ([]string, string, error) {
 		res, err := c.WhyTask(ctx, connect.NewRequest(&apiv1.WhyTaskRequest{Task: "web/12", PageSize: size, PageToken: token}))
