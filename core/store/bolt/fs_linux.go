@@ -6,6 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// mapAhead has the kernel map memory that stands for a file at once, where it would do so page by page as they are read. Kernels before 5.14 cannot.
+func mapAhead(begin, size uintptr) {
+	_, _, _ = unix.Syscall(unix.SYS_MADVISE, begin, size, unix.MADV_POPULATE_READ)
+}
+
 // checkFilesystem refuses file systems that may lose what they acknowledged, or lock for one machine only.
 func checkFilesystem(dir string) error {
 	var s unix.Statfs_t

@@ -138,7 +138,10 @@ func (b *Backend) Load(ctx context.Context, put func(store.Record) error) (store
 		return store.Head{}, err
 	}
 	l := loader{ctx: ctx, file: b.path, meta: m, put: put}
-	if err := b.db.View(l.load); err != nil {
+	if err := b.db.View(func(tx *bbolt.Tx) error {
+		mapAhead(b.db.Info().Data, uintptr(tx.Size()))
+		return l.load(tx)
+	}); err != nil {
 		return store.Head{}, err
 	}
 	b.folder.current = l.unfolded
