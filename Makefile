@@ -43,6 +43,10 @@ build: ## Build bin/setpoint and the small programs beside it, of which each pro
 	go build -ldflags '$(LDFLAGS)' -o bin/setpoint ./cmd/setpoint
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/ ./cmd/setpoint-shim ./cmd/setpoint-plugin
 
+.PHONY: man
+man: build ## Write the manual pages of all commands to bin/man
+	bin/setpoint man bin/man
+
 .PHONY: run
 run: build ## Build, start a cluster of three nodes on this machine, run examples/jobs, show what happens
 	@tools/demo.sh

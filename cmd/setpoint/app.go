@@ -72,11 +72,11 @@ Exit codes: 0 done, 1 error, 2 refused input, 3 stalled or timed out, 4 failed o
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.dataDir, "data-dir", "", "the server's data `directory`, with address and credentials (SETPOINT_DATA_DIR; default ~/.setpoint)")
 	flags.StringVar(&a.addr, "addr", "", "the server's `address`, https://HOST:PORT or HOST:PORT (SETPOINT_ADDR; default: what the data directory says)")
-	flags.StringVarP(&a.output, "output", "o", outputTable, "table, wide (more columns, however long), json, yaml, or name (of lists and inspect)")
+	flags.StringVarP(&a.output, "output", "o", outputTable, "the `form`: table, wide (more columns, however long), json, yaml, or name (of lists and inspect)")
 	flags.BoolVar(&a.noColor, "no-color", false, "no colours (NO_COLOR)")
 	root.AddGroup(&cobra.Group{ID: "ask", Title: "Commands:"}, &cobra.Group{ID: "run", Title: "Daemons:"})
 	for _, cmd := range []*cobra.Command{
-		a.jobCommand(), a.taskCommand(), a.nodeCommand(), a.pluginCommand(), a.stallsCommand(), a.eventsCommand(), a.statusCommand(), a.secretCommand(), a.auditCommand(), a.tokenCommand(), a.caCommand(), a.certCommand(),
+		a.jobCommand(), a.taskCommand(), a.nodeCommand(), a.pluginCommand(), a.stallsCommand(), a.eventsCommand(), a.statusCommand(), a.topCommand(), a.secretCommand(), a.auditCommand(), a.tokenCommand(), a.caCommand(), a.certCommand(),
 		a.loginCommand(), a.dashboardCommand(), a.configCommand(), a.stateCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand(), a.manCommand(),
 	} {
 		cmd.GroupID = "ask"

@@ -165,7 +165,7 @@ func taskNames(ctx context.Context, s *server, args []string, word string) ([]st
 		}
 		return jobs, err
 	}
-	tasks, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: job})
+	tasks, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: job, All: true}) // of dead ones there are logs, and a history
 	sortTasks(tasks)
 	var out []string
 	for _, t := range tasks {

@@ -111,11 +111,14 @@ func stopText(plan *apiv1.PlanResponse) string {
 	if len(jobs) > 1 {
 		text += fmt.Sprintf(", of %d jobs", len(jobs))
 	}
-	if again > 0 {
+	switch {
+	case again == stops:
+		text += ", and be replaced"
+	case again > 0:
 		text += fmt.Sprintf("; %d of them would be replaced", again)
 	}
 	if waiting > 0 {
-		text += fmt.Sprintf("; for %d of them no node would be found", waiting)
+		text += fmt.Sprintf("; for %d no node would be found", waiting)
 	}
 	if !plan.GetSettled() {
 		text += "; more may follow"

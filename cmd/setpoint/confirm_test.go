@@ -40,7 +40,7 @@ func TestConfirm(t *testing.T) {
 		{Job: "web", Slot: "1", Change: "stop", Task: "web/1/5"}, {Job: "web", Slot: "2", Change: "move", Task: "web/2/5"},
 		{Job: "db", Slot: "1", Change: "move", Task: "db/1/5", Waiting: true}, {Job: "new", Slot: "1", Change: "create"},
 	}}
-	const number = "3 tasks would stop, of 2 jobs; 1 of them would be replaced; for 1 of them no node would be found."
+	const number = "3 tasks would stop, of 2 jobs; 1 of them would be replaced; for 1 no node would be found."
 	for _, tt := range []struct {
 		name, typed, args string
 		plan              *apiv1.PlanResponse
@@ -54,6 +54,10 @@ func TestConfirm(t *testing.T) {
 		{name: "something else", typed: "sure\n", args: "job rm web", plan: stops, code: exitRefused, errOut: []string{"nothing was done"}},
 		{name: "beforehand", args: "job kill web --yes", plan: stops, done: true},
 		{name: "beforehand, short", args: "job scale web 1 -y", plan: stops, done: true},
+		{
+			name: "replaced", typed: "y\n", args: "task stop web/1", done: true, errOut: []string{"setpoint task stop web/1: 1 task would stop, and be replaced."},
+			plan: &apiv1.PlanResponse{Settled: true, Slots: []*apiv1.PlanSlot{{Job: "web", Slot: "1", Change: "replace", Task: "web/1/5"}}},
+		},
 		{name: "nothing stops", args: "job scale web 9", plan: &apiv1.PlanResponse{Settled: true, Slots: []*apiv1.PlanSlot{{Job: "web", Slot: "9", Change: "create"}}}, done: true},
 		{
 			name: "for ever", typed: "n\n", args: "node decommission n1 --force", plan: &apiv1.PlanResponse{}, code: exitRefused,

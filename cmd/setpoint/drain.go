@@ -137,7 +137,7 @@ func (a *app) writeLeft(ctx context.Context, s *server, nodes []*apiv1.NodeRespo
 			return err
 		}
 		sortTasks(left)
-		a.writeTasks(a.errOut, style, left)
+		writeTasks(a.errOut, style, left)
 		writeStalls(a.errOut, style, now, n.GetStalls())
 		for _, t := range left {
 			if seen[t.GetJob()] {

@@ -198,6 +198,11 @@ func (f *fakeServer) ListTasks(_ context.Context, req *connect.Request[apiv1.Lis
 	return respond(f.tasks(req.Msg), nil)
 }
 
+func (f *fakeServer) StopTask(_ context.Context, req *connect.Request[apiv1.StopTaskRequest]) (*connect.Response[apiv1.StopTaskResponse], error) {
+	f.note(req.Msg)
+	return respond(&apiv1.StopTaskResponse{Task: &apiv1.Task{Id: "web/1/5", Phase: "stopping"}, Changed: true}, nil)
+}
+
 func (f *fakeServer) WhyTask(context.Context, *connect.Request[apiv1.WhyTaskRequest]) (*connect.Response[apiv1.WhyTaskResponse], error) {
 	return respond(f.why, nil)
 }

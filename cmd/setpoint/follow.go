@@ -376,7 +376,7 @@ func (a *app) writeFailed(ctx context.Context, s *server, j *apiv1.Job, version 
 	fmt.Fprintln(a.errOut, style.Red("Failed: ")+j.GetName()+": "+why)
 	if all, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: j.GetName(), All: true}); err == nil {
 		if bad := badTasks(all, version); len(bad) > 0 {
-			a.writeTasks(a.errOut, style, bad)
+			writeTasks(a.errOut, style, bad)
 		}
 	}
 	writeStalls(a.errOut, style, time.Now(), stallsOf(ctx, s, j))

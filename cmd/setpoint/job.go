@@ -306,7 +306,7 @@ func (a *app) awaitGone(ctx context.Context, s *server, job string, limit time.D
 	if errors.Is(err, errTimeout) {
 		w, style := a.errOut, a.style(a.errOut)
 		fmt.Fprintf(w, "%s: removed; after %s these have not been seen to stop:\n", job, limit)
-		a.writeTasks(w, style, left)
+		writeTasks(w, style, left)
 		return errShown(exitStalled)
 	}
 	return err

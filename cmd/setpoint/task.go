@@ -111,7 +111,7 @@ func compareSlots(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-func (a *app) writeTasks(w io.Writer, style console.Style, tasks []*apiv1.Task) {
+func writeTasks(w io.Writer, style console.Style, tasks []*apiv1.Task) {
 	(&listing[*apiv1.Task]{columns: taskColumns()}).write(w, style, false, tasks)
 }
 

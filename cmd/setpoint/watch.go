@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,10 +14,34 @@ const (
 	watchLeast = 300 * time.Millisecond
 	watchMost  = 2 * time.Second
 	watchShare = 5
+
+	watchPatience = 10 * time.Second // for one answer
 )
 
-// watch calls look at once and whenever something has happened at the server, until the context ends. A server that went away after the first time is waited for.
+// watch calls look at once and whenever something has happened at the server, until the context ends. A server that went away after the first time is waited for; that
+// is said.
 func (a *app) watch(ctx context.Context, s *server, look func(context.Context) error) error {
+	first, away := true, false
+	return watch(ctx, s, func(ctx context.Context) error {
+		began := time.Now()
+		err := look(ctx)
+		switch {
+		case errors.Is(ctx.Err(), context.Canceled):
+			return nil
+		case err != nil && (first || !unreachable(err)):
+			return err
+		case err != nil && !away:
+			fmt.Fprintf(a.errOut, "No answer from the server at %s since %s; what is shown is from before. Trying again.\n", s.Addr(), began.Format(time.TimeOnly))
+		case err == nil && away:
+			fmt.Fprintln(a.errOut, "The server answers again.")
+		}
+		first, away = false, err != nil
+		return nil
+	})
+}
+
+// watch calls look at once and whenever something has happened at the server, until the context ends or look fails.
+func watch(ctx context.Context, s *server, look func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	happened := make(chan struct{}, 1)
 	var following sync.WaitGroup
@@ -30,22 +55,19 @@ func (a *app) watch(ctx context.Context, s *server, look func(context.Context) e
 	})
 	defer following.Wait()
 	defer cancel()
-	away := false
-	for first := true; ; first = false {
+	for {
 		began := time.Now()
-		err := look(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && (first || !unreachable(err)):
-			return err
-		case err != nil && !away:
-			fmt.Fprintf(a.errOut, "No answer from the server at %s since %s; what is shown is from before. Trying again.\n", s.Addr(), began.Format(time.TimeOnly))
-		case err == nil && away:
-			fmt.Fprintln(a.errOut, "The server answers again.")
+		limited, stop := context.WithTimeout(ctx, watchPatience)
+		err := look(limited)
+		least := max(watchLeast, watchShare*time.Since(began))
+		if limited.Err() != nil {
+			least = watchLeast // there was no answer, which costs nobody anything
 		}
-		away = err != nil
-		if pause(ctx, nil, max(watchLeast, watchShare*time.Since(began))) != nil || pause(ctx, happened, watchMost) != nil {
+		stop()
+		if err != nil {
+			return err
+		}
+		if pause(ctx, nil, least) != nil || pause(ctx, happened, watchMost) != nil {
 			return nil
 		}
 	}

@@ -117,6 +117,7 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang": {"core/metrics"},
 	"github.com/hashicorp/hcl/v2":         {"core/hcltext", "core/config", "core/jobfile", "core/compose", "sdk/..."},
 	"github.com/zclconf/go-cty":           {"core/hcltext", "core/config", "core/jobfile", "sdk/..."},
+	"charm.land/bubbletea":                {"cmd/setpoint/internal/top"},
 	"github.com/spf13/cobra":              {"cmd/..."},
 	"github.com/spf13/pflag":              {"cmd/..."},
 	"github.com/tidwall/btree":            {"core/engine"},

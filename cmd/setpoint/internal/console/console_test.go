@@ -179,3 +179,18 @@ func TestTableFitsItsWindow(t *testing.T) {
 		}
 	}
 }
+
+func TestWrap(t *testing.T) {
+	for _, tt := range []struct {
+		line    string
+		columns int
+		want    string
+	}{
+		{"", 10, ""}, {"short", 10, "short"}, {"one two three", 8, "one two|three"}, {"    one two three", 12, "    one two|    three"}, {"abcdefghij", 4, "abcd|efgh|ij"},
+		{"one two", 0, "one two"}, {"日本語", 4, "日本|語"}, {"      a b", 3, "  |a b"},
+	} {
+		if got := strings.Join(Wrap(tt.line, tt.columns), "|"); got != tt.want {
+			t.Errorf("Wrap(%q, %d) = %q, want %q", tt.line, tt.columns, got, tt.want)
+		}
+	}
+}

@@ -121,3 +121,33 @@ func runeColumns(r rune) int {
 	}
 	return 1
 }
+
+// Wrap breaks a line where it does not fit so many columns, at spaces where there are any. What follows is indented as the line is.
+func Wrap(line string, columns int) []string {
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	if len(indent) > columns/2 {
+		indent = ""
+	}
+	var out []string
+	for Width(line) > columns && columns > 0 {
+		at, space, n := 0, -1, 0
+		for p := range parts(line) {
+			if n += p.columns; n > columns {
+				break
+			}
+			if p.text == " " && at >= len(indent) {
+				space = at
+			}
+			at += len(p.text)
+		}
+		if space > len(indent) {
+			out, line = append(out, line[:space]), indent+strings.TrimLeft(line[space:], " ")
+			continue
+		}
+		if at <= len(indent) {
+			break // not even one character fits
+		}
+		out, line = append(out, line[:at]), indent+line[at:]
+	}
+	return append(out, line)
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
+)
+
+func waits(kind, id, code, detail string, since int64) *apiv1.Stall {
+	s := &apiv1.Stall{
+		Subject: &apiv1.Subject{Kind: kind, Id: id}, Code: code, Source: "placement", Since: timestamppb.New(time.Unix(since, 0)), Message: "no node can run it", Clears: "a node joins",
+	}
+	if detail != "" {
+		s.Facts = &apiv1.Facts{Nodes: 1, Excluded: []*apiv1.Exclusion{{Code: code, Detail: detail, Count: 1}}}
+	}
+	return s
+}
+
+// TestTopGroupsStalls holds that what waits for the same is one row, longest first, and what waits as it should comes last.
+func TestTopGroupsStalls(t *testing.T) {
+	shot := &topShot{status: &apiv1.GetStatusResponse{Ready: true}, causes: causesOf([]*apiv1.Stall{
+		waits("slot", "web/9", "waiting_for_turn", "", 100), waits("task", "a/1/1", "constraint", "node.labels.disk == ssd", 200),
+		waits("task", "b/1/1", "constraint", "node.labels.gpu == a100", 300), waits("task", "a/2/1", "constraint", "node.labels.disk == ssd", 400), waits("plugin", "drain", "plugin_timeout", "", 500),
+	})}
+	s := shot.Screen(time.Unix(1000, 0), console.Style{}).Sections[0]
+	var got []string
+	for _, r := range s.Rows {
+		got = append(got, strings.Join(r.Cells, " | "))
+	}
+	want := []string{
+		"! constraint | 2 tasks | 13m | node.labels.disk == ssd | a node joins", "! constraint | b/1/1 | 11m | no node can run it | a node joins",
+		"! plugin_timeout | plugin drain | 8m20s | no node can run it | a node joins", "  waiting_for_turn | web/9 | 15m | no node can run it | a node joins",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if s.Note != "! 4 things wait, 3 causes" {
+		t.Errorf("note %q", s.Note)
+	}
+}
+
+// How far an update has come is drawn and said, and only while it goes on.
+func TestTopShowsUpdates(t *testing.T) {
+	j := webJob("updating", 2, 3)
+	j.Update = &apiv1.Update{State: "updating", From: 1, To: 2, Total: 10, Moved: 4}
+	if got, want := movement(j), "████······ updating, version 1 to 2, 4 of 10 moved"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	j.Update.State = "completed"
+	if got := movement(j); got != "" {
+		t.Errorf("a complete update is shown as %q", got)
+	}
+}
+
+func TestTopNeedsATerminal(t *testing.T) {
+	newFake(t).run(t, "top").expect(t, exitRefused, nil, []string{"top needs a terminal", "setpoint status"})
+}
+
+// Details are what the commands print.
+func TestTopDetails(t *testing.T) {
+	f := newFake(t)
+	f.wait(ssdStall())
+	f.job = func() (*apiv1.Job, error) { return webJob("stalled", 1, 2), nil }
+	f.node = func() *apiv1.Node { return zoneNode("ready") }
+	f.tasks = func(*apiv1.ListTasksRequest) *apiv1.ListTasksResponse {
+		return &apiv1.ListTasksResponse{Tasks: []*apiv1.Task{{Id: "web/1/5", Job: "web", Slot: "1", Node: "n1", Phase: "running"}}}
+	}
+	f.why = &apiv1.WhyTaskResponse{Task: &apiv1.Task{Id: "web/3/9", Phase: "stalled"}, Nodes: []*apiv1.WhyNode{{Node: "n2", Reasons: []*apiv1.WhyReason{{Source: "constraint", Code: "constraint", Detail: "fails disk"}}}}}
+	a := &app{env: func(string) string { return "" }, dataDir: string(f.dir)}
+	s, err := a.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &topSource{s}
+	for _, tt := range []struct {
+		section, key string
+		want         []string
+	}{
+		{topStalls, "constraint|placement|node.labels.disk == ssd", []string{"web/3/9 stalled 4h: constraint", "n2    constraint  constraint  fails disk"}},
+		{topStalls, "gone", []string{"Nothing waits for this any more."}},
+		{topJobs, "web", []string{"replicated, version 1", "2/3", "web/3/9 stalled"}},
+		{topNodes, "n1", []string{"availability  active", "web/1/5  n1    running"}},
+	} {
+		text, err := x.Detail(t.Context(), tt.section, tt.key, console.Style{})
+		if err != nil {
+			t.Errorf("%s %s: %v", tt.section, tt.key, err)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s %s lacks %q:\n%s", tt.section, tt.key, want, text)
+			}
+		}
+	}
+}
