@@ -53,7 +53,11 @@ run: build ## Build, start a cluster of three nodes on this machine, run example
 
 .PHONY: clean
 clean: ## Remove what was built and the demo's data; tools stay in .tools/
-	rm -rf bin dist .demo
+	rm -rf bin dist site .demo
+
+.PHONY: site
+site: build ## Make the documentation's site in site/, and check its links
+	go -C tools run ./site -root .. -bin ../bin/setpoint -out ../site
 
 ##@ Test
 

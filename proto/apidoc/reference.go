@@ -149,7 +149,8 @@ func single(f protoreflect.FieldDescriptor) string {
 	if strings.HasPrefix(string(m.FullName()), "google.protobuf.") {
 		return strings.ToLower(string(m.Name()))
 	}
-	return fmt.Sprintf("[%s](#%s)", m.Name(), anchor(string(m.Name())))
+	at, _ := strings.CutSuffix(string(m.Name()), "Request") // a request is described with its call
+	return fmt.Sprintf("[%s](#%s)", m.Name(), anchor(at))
 }
 
 func anchor(name string) string { return strings.ToLower(name) }
