@@ -37,8 +37,10 @@ func (f *fakeServer) did() bool {
 
 func TestConfirm(t *testing.T) {
 	stops := &apiv1.PlanResponse{Settled: true, Slots: []*apiv1.PlanSlot{
-		{Job: "web", Slot: "1", Change: "stop", Task: "web/1/5"}, {Job: "web", Slot: "2", Change: "move", Task: "web/2/5"},
-		{Job: "db", Slot: "1", Change: "move", Task: "db/1/5", Waiting: true}, {Job: "new", Slot: "1", Change: "create"},
+		{Job: "web", Slot: "1", Change: "stop", Task: "web/1/5"},
+		{Job: "web", Slot: "2", Change: "move", Task: "web/2/5"},
+		{Job: "db", Slot: "1", Change: "move", Task: "db/1/5", Waiting: true},
+		{Job: "new", Slot: "1", Change: "create"},
 	}}
 	const number = "3 tasks would stop, of 2 jobs; 1 of them would be replaced; for 1 no node would be found."
 	for _, tt := range []struct {

@@ -186,8 +186,14 @@ func TestWrap(t *testing.T) {
 		columns int
 		want    string
 	}{
-		{"", 10, ""}, {"short", 10, "short"}, {"one two three", 8, "one two|three"}, {"    one two three", 12, "    one two|    three"}, {"abcdefghij", 4, "abcd|efgh|ij"},
-		{"one two", 0, "one two"}, {"日本語", 4, "日本|語"}, {"      a b", 3, "  |a b"},
+		{"", 10, ""},
+		{"short", 10, "short"},
+		{"one two three", 8, "one two|three"},
+		{"    one two three", 12, "    one two|    three"},
+		{"abcdefghij", 4, "abcd|efgh|ij"},
+		{"one two", 0, "one two"},
+		{"日本語", 4, "日本|語"},
+		{"      a b", 3, "  |a b"},
 	} {
 		if got := strings.Join(Wrap(tt.line, tt.columns), "|"); got != tt.want {
 			t.Errorf("Wrap(%q, %d) = %q, want %q", tt.line, tt.columns, got, tt.want)

@@ -100,10 +100,26 @@ func TestKeys(t *testing.T) {
 	for _, tt := range []struct {
 		keys, marked string
 	}{
-		{"", "stalls-0"}, {"j", "stalls-1"}, {"down down", "stalls-2"}, {"down down down", "stalls-2"}, {"j k", "stalls-0"}, {"up", "stalls-0"}, {"G", "stalls-2"}, {"G g", "stalls-0"},
-		{"tab", "jobs-0"}, {"l j", "jobs-1"}, {"tab tab tab", "stalls-0"}, {"shift+tab", "nodes-0"}, {"tab j shift+tab tab", "jobs-1"},
-		{"/ - 2 enter", "stalls-2"}, {"/ - 2 enter tab", "jobs-2"}, {"/ x esc", "stalls-0"}, {"/ - 2 backspace 1 enter", "stalls-1"}, {"/ - 2 enter esc g", "stalls-0"},
-		{"enter esc j", "stalls-1"}, {"? q j", "stalls-1"},
+		{"", "stalls-0"},
+		{"j", "stalls-1"},
+		{"down down", "stalls-2"},
+		{"down down down", "stalls-2"},
+		{"j k", "stalls-0"},
+		{"up", "stalls-0"},
+		{"G", "stalls-2"},
+		{"G g", "stalls-0"},
+		{"tab", "jobs-0"},
+		{"l j", "jobs-1"},
+		{"tab tab tab", "stalls-0"},
+		{"shift+tab", "nodes-0"},
+		{"tab j shift+tab tab", "jobs-1"},
+		{"/ - 2 enter", "stalls-2"},
+		{"/ - 2 enter tab", "jobs-2"},
+		{"/ x esc", "stalls-0"},
+		{"/ - 2 backspace 1 enter", "stalls-1"},
+		{"/ - 2 enter esc g", "stalls-0"},
+		{"enter esc j", "stalls-1"},
+		{"? q j", "stalls-1"},
 	} {
 		w := &world{sections: []Section{section("stalls", 3), section("jobs", 3), section("nodes", 3)}}
 		m := newModel(t, w, 80, 30)
