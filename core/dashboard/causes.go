@@ -64,7 +64,7 @@ func (b *board) stalled(ctx context.Context) ([]*cause, error) {
 
 // causesOf groups stalls of a state. It looks at each once, and at the tasks that are given: those of which something is still to come.
 func causesOf(s *engine.State, stalls func() iter.Seq[*cluster.Stall], unsettled func() iter.Seq[*cluster.Task]) []*cause {
-	g := grouping{state: s, found: map[[3]string]*cause{}, groups: map[string]waiters{}}
+	g := grouping{state: s, found: map[cluster.StallCause]*cause{}, groups: map[string]waiters{}}
 	g.countGroups(stalls(), unsettled())
 	for stall := range stalls() {
 		if stall.Subject.Kind == cluster.SubjectGroup {
@@ -107,7 +107,7 @@ type waiters struct {
 
 type grouping struct {
 	state  *engine.State
-	found  map[[3]string]*cause
+	found  map[cluster.StallCause]*cause
 	groups map[string]waiters // that have a stall
 }
 
@@ -177,11 +177,11 @@ func (g *grouping) add(stall *cluster.Stall) {
 
 // cause returns that of a stall. What it says is what the one says that has waited longest.
 func (g *grouping) cause(stall *cluster.Stall, since cluster.Time) *cause {
-	key := [3]string{string(stall.Code), stall.Source, detailOf(stall)}
+	key := stall.Cause()
 	c := g.found[key]
 	if c == nil {
 		c = &cause{
-			ID: "cause-" + slug(strings.Join(key[:], "-")), Code: key[0], Source: key[1], Detail: key[2], oldest: since, Quiet: stall.Code == cluster.CodeWaitingForTurn,
+			ID: "cause-" + slug(strings.Join([]string{string(key.Code), key.Source, key.Detail}, "-")), Code: string(key.Code), Source: key.Source, Detail: key.Detail, oldest: since, Quiet: stall.Code == cluster.CodeWaitingForTurn,
 			Message: stall.Message, Clears: stall.Clears,
 		}
 		g.found[key] = c
@@ -191,16 +191,6 @@ func (g *grouping) cause(stall *cluster.Stall, since cluster.Time) *cause {
 		c.group = ""
 	}
 	return c
-}
-
-// detailOf returns what tells apart stalls of one code: for those of placement, what excludes nodes by the reason that the code names.
-func detailOf(stall *cluster.Stall) string {
-	for _, e := range stall.Facts.Excluded {
-		if e.Code == stall.Code && e.Detail != "" {
-			return e.Detail
-		}
-	}
-	return ""
 }
 
 func (c *cause) join(m member) {

@@ -29,6 +29,8 @@ func (e *Engine) apply(by cluster.Author, c cluster.Change) {
 		e.touch(recordStall, c.Key)
 	case cluster.PutRequest, cluster.RemoveRequest:
 		e.applyRequest(c)
+	case cluster.PutNotice, cluster.RemoveNotice:
+		e.applyNotice(c)
 	default:
 		panic(fmt.Sprintf("apply: unknown change %T", c))
 	}
@@ -56,6 +58,7 @@ const (
 	recordTask
 	recordStall
 	recordRequest
+	recordNotice
 )
 
 func (e *Engine) touch(kind recordKind, key string) { e.touched[record{kind, key}] = struct{}{} }

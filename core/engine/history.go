@@ -37,6 +37,8 @@ func Rebuild(rev cluster.Revision, now cluster.Time, puts []any, deleted []strin
 			out = append(out, cluster.RemoveNode{Node: cluster.NodeID(id)})
 		case "stall":
 			out = append(out, cluster.RemoveStall{Key: id})
+		case "notice":
+			out = append(out, cluster.RemoveNotice{Key: id})
 		}
 	}
 	t := Turn{State: st}
@@ -85,6 +87,8 @@ func rebuilt(v any, rev cluster.Revision, now cluster.Time) []cluster.Change {
 		add(v.Update.State != cluster.UpdateNone && v.Update.Since == now, cluster.SetUpdate{Job: v.Name, Update: v.Update})
 	case *cluster.Stall:
 		add(v.Changed == now, cluster.PutStall{Stall: v})
+	case *cluster.Notice:
+		add(v.Sent == now, cluster.PutNotice{Notice: v})
 	}
 	return out
 }

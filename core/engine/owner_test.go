@@ -58,7 +58,7 @@ func panics(t *testing.T, f func()) (what any) {
 
 func TestOneWriter(t *testing.T) {
 	authors := []cluster.Author{
-		cluster.AuthorOperator, cluster.AuthorAgent, cluster.AuthorMonitor, cluster.AuthorReconcile, cluster.AuthorPlace, cluster.AuthorEngine,
+		cluster.AuthorOperator, cluster.AuthorAgent, cluster.AuthorMonitor, cluster.AuthorReconcile, cluster.AuthorPlace, cluster.AuthorEngine, cluster.AuthorNotifier,
 	}
 	changes := []cluster.Change{
 		cluster.AddNode{},
@@ -82,6 +82,8 @@ func TestOneWriter(t *testing.T) {
 		cluster.RemoveStall{},
 		cluster.PutRequest{},
 		cluster.RemoveRequest{},
+		cluster.PutNotice{},
+		cluster.RemoveNotice{},
 	}
 	e := New(Config{}, NewState("test"), cluster.Time{})
 	for _, c := range changes {

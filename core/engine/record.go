@@ -113,6 +113,9 @@ func (r *Recorder) Begin(program string, cfg Config, st *State, start cluster.Ti
 	for v := range values(st.requests) {
 		stored(v)
 	}
+	for _, v := range st.Notices() {
+		stored(v)
+	}
 }
 
 // Stepped writes one step.
@@ -193,6 +196,8 @@ func inShort(c cluster.Change) string {
 		return fmt.Sprintf("SetObserved %s %s", c.Task, c.Observed.State)
 	case cluster.PutStall:
 		return fmt.Sprintf("PutStall %s %s %v", c.Stall.Key(), c.Stall.Message, c.Stall.Facts)
+	case cluster.PutNotice:
+		return "PutNotice " + c.Notice.Key()
 	}
 	return fmt.Sprintf("%T %+v", c, c)
 }

@@ -35,6 +35,9 @@ func recordedTypes() map[string]reflect.Type {
 		PluginVerdicts{},
 		PluginSlots{},
 		PluginDrain{},
+		SinksKnown{},
+		SinkTold{},
+		SinkFails{},
 		RunJob{},
 		StopJob{},
 		StartJob{},
@@ -58,6 +61,7 @@ func recordedTypes() map[string]reflect.Type {
 		cluster.Task{},
 		cluster.Stall{},
 		cluster.Request{},
+		cluster.Notice{},
 	} {
 		t := reflect.TypeOf(v)
 		out[t.Name()] = t

@@ -39,6 +39,10 @@ func (s *State) record(r record) any {
 		if v, ok := s.requests.Get(r.key); ok {
 			return v
 		}
+	case recordNotice:
+		if v := s.notices.get(r.key); v != nil {
+			return v
+		}
 	}
 	return nil
 }
@@ -71,6 +75,8 @@ func (s *State) Restore(v any) error {
 		s.stalls.Set(v.Key(), v)
 	case *cluster.Request:
 		s.requests.Set(v.ID(), v)
+	case *cluster.Notice:
+		s.notices = s.notices.with(v)
 	case *cluster.Removals: // for those who read the log
 	default:
 		return fmt.Errorf("restore: a %T is no record", v)

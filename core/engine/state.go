@@ -32,6 +32,7 @@ type State struct {
 	stalls *btree.Map[string, *cluster.Stall]
 
 	requests *btree.Map[string, *cluster.Request]
+	notices  notices
 
 	unsettled  unsettled
 	slotCounts slotCounts

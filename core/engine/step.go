@@ -113,6 +113,12 @@ func (e *Engine) take(in Input, now cluster.Time) {
 		e.pluginSlots(in)
 	case PluginDrain:
 		e.pluginDrain(in, now)
+	case SinksKnown:
+		e.sinksKnown(in)
+	case SinkTold:
+		e.sinkTold(in, now)
+	case SinkFails:
+		e.sinkFails(in)
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	AuthorReconcile Author = "reconcile"
 	AuthorPlace     Author = "place"
 	AuthorEngine    Author = "engine"
+	AuthorNotifier  Author = "notifier"
 )
 
 // ErrNotOwner is returned for a change whose author does not own the section that it writes.
@@ -132,6 +133,14 @@ type (
 	RemoveRequest struct{ ID string }
 )
 
+// The changes of notices.
+type (
+	// PutNotice records that a sink has told of a cause.
+	PutNotice struct{ Notice *Notice }
+	// RemoveNotice records that a sink has told of its end, or that nobody is told any more.
+	RemoveNotice struct{ Key string }
+)
+
 // Owner returns AuthorOperator.
 func (AddNode) Owner() Author { return AuthorOperator }
 
@@ -197,3 +206,9 @@ func (PutRequest) Owner() Author { return AuthorEngine }
 
 // Owner returns AuthorEngine.
 func (RemoveRequest) Owner() Author { return AuthorEngine }
+
+// Owner returns AuthorNotifier.
+func (PutNotice) Owner() Author { return AuthorNotifier }
+
+// Owner returns AuthorNotifier.
+func (RemoveNotice) Owner() Author { return AuthorNotifier }

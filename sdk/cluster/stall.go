@@ -39,6 +39,7 @@ const (
 	CodeUnknownJobType        Code = "unknown_job_type"
 	CodeJobTypeTaken          Code = "job_type_taken"
 	CodeAddressPoolExhausted  Code = "address_pool_exhausted"
+	CodeNotificationFailed    Code = "notification_failed"
 )
 
 // SubjectKind is what a stall belongs to.

@@ -20,6 +20,7 @@ const (
 	KindStall = "stall"
 
 	KindRequest = "request"
+	KindNotice  = "notice"
 
 	KindRemovals = "removals"
 )
@@ -45,8 +46,11 @@ func TaskKey(id cluster.TaskID) string { return KindTask + "/" + string(id) }
 // StallKey returns the key of a stall's record; key is what its Key method returns.
 func StallKey(key string) string { return KindStall + "/" + key }
 
+// NoticeKey returns the key of a notice's record; key is what its Key method returns.
+func NoticeKey(key string) string { return KindNotice + "/" + key }
+
 // Encode returns a record as a store keeps it: its key, such as "node/n1", "job/web", "slot/web/1", "task/web/1/7" or "stall/" with the stall's key, and its
-// protobuf message. v is a *cluster.Node, *cluster.Job, *cluster.Slot, *cluster.Task, *cluster.Stall, *cluster.Request or *cluster.Removals; equal records give equal bytes. The error wraps
+// protobuf message. v is a *cluster.Node, *cluster.Job, *cluster.Slot, *cluster.Task, *cluster.Stall, *cluster.Request, *cluster.Notice or *cluster.Removals; equal records give equal bytes. The error wraps
 // ErrRecord if v is anything else, has no name, or holds text that is not UTF-8.
 func Encode(v any) (key string, value []byte, err error) {
 	if key, err = KeyOf(v); err != nil {
@@ -97,6 +101,8 @@ func message(v any) proto.Message {
 		return StallToProto(r)
 	case *cluster.Request:
 		return requestToProto(r)
+	case *cluster.Notice:
+		return NoticeToProto(r)
 	case *cluster.Removals:
 		return &setpointv1.Removals{Revision: uint64(r.Revision), By: r.By}
 	}
@@ -188,6 +194,12 @@ func decode(key string, value []byte) (any, error) {
 			return nil, err
 		}
 		return requestFromProto(m), nil
+	case KindNotice:
+		m, err := unmarshal(value, new(setpointv1.Notice))
+		if err != nil {
+			return nil, err
+		}
+		return NoticeFromProto(m), nil
 	case KindRemovals:
 		m, err := unmarshal(value, new(setpointv1.Removals))
 		if err != nil {
@@ -233,6 +245,11 @@ func AppendKey(b []byte, v any) ([]byte, error) {
 		if r.By != "" && r.Key != "" {
 			kind, name = KindRequest, r.ID()
 		}
+	case *cluster.Notice:
+		if r.Sink == "" || strings.Contains(r.Sink, "/") {
+			return b, fmt.Errorf("%w: the sink's name %q is empty or has a slash", ErrRecord, r.Sink)
+		}
+		kind, name = KindNotice, r.Key()
 	case *cluster.Removals:
 		return append(b, RemovalsKey...), nil
 	default:

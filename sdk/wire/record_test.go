@@ -30,6 +30,10 @@ func TestRecordKeys(t *testing.T) {
 			"stall/group:g|placement",
 		},
 		{&cluster.Request{By: "ann", Key: "k1", Digest: "ab", Revision: 7, Outcomes: []cluster.Outcome{{ID: "web", Version: 3, Changed: true}}}, "request/ann/k1"},
+		{
+			&cluster.Notice{Sink: "oncall", Cause: cluster.StallCause{Code: cluster.CodePortTaken, Source: cluster.SourcePlacement, Detail: "8080"}, Message: "m"},
+			"notice/oncall/1446d7c532546678",
+		},
 		{&cluster.Removals{Revision: 9, By: []string{"ann", "bob"}}, "removals/newest"},
 	} {
 		key, value, err := Encode(c.record)
@@ -79,6 +83,7 @@ func TestEncodeRefuses(t *testing.T) {
 		"a slot without key":     &cluster.Slot{Job: "web"},
 		"a slot of a job with /": &cluster.Slot{Job: "a/b", Key: "1"},
 		"a task without id":      &cluster.Task{},
+		"a sink with /":          &cluster.Notice{Sink: "a/b"},
 		"text that is not UTF-8": &cluster.Node{ID: "n1", Spec: cluster.NodeSpec{Name: "\xff"}},
 	} {
 		if _, _, err := Encode(v); !errors.Is(err, ErrRecord) {

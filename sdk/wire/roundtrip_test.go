@@ -42,6 +42,7 @@ func TestEveryFieldComesBack(t *testing.T) {
 	t.Run("task", func(t *testing.T) { testEveryField(t, roundTrip(TaskToProto, TaskFromProto)) })
 	t.Run("stall", func(t *testing.T) { testEveryField(t, roundTrip(StallToProto, noError(StallFromProto))) })
 	t.Run("request", func(t *testing.T) { testEveryField(t, roundTrip(requestToProto, noError(requestFromProto))) })
+	t.Run("notice", func(t *testing.T) { testEveryField(t, roundTrip(NoticeToProto, noError(NoticeFromProto))) })
 }
 
 // testEveryField sets all fields to values of their own, which finds fields that are mixed up; and then each alone, which finds one that is lost behind
@@ -81,7 +82,8 @@ func TestMessagesHaveNoOtherFields(t *testing.T) {
 	slot, _, _ := newFilled[cluster.Slot](-1)
 	task, _, _ := newFilled[cluster.Task](-1)
 	stall, _, _ := newFilled[cluster.Stall](-1)
-	for _, m := range []proto.Message{NodeToProto(node), JobToProto(job), SlotToProto(slot), TaskToProto(task), StallToProto(stall)} {
+	notice, _, _ := newFilled[cluster.Notice](-1)
+	for _, m := range []proto.Message{NodeToProto(node), JobToProto(job), SlotToProto(slot), TaskToProto(task), StallToProto(stall), NoticeToProto(notice)} {
 		requireAllSet(t, reflect.ValueOf(m))
 	}
 }

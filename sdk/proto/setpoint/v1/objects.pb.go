@@ -3210,6 +3210,98 @@ func (x *Stall) GetClears() string {
 	return ""
 }
 
+type Notice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sink          string                 `protobuf:"bytes,1,opt,name=sink,proto3" json:"sink,omitempty"`
+	Code          string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	Detail        string                 `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	Since         *Time                  `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	Sent          *Time                  `protobuf:"bytes,6,opt,name=sent,proto3" json:"sent,omitempty"`
+	Message       string                 `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Notice) Reset() {
+	*x = Notice{}
+	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Notice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Notice) ProtoMessage() {}
+
+func (x *Notice) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Notice.ProtoReflect.Descriptor instead.
+func (*Notice) Descriptor() ([]byte, []int) {
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Notice) GetSink() string {
+	if x != nil {
+		return x.Sink
+	}
+	return ""
+}
+
+func (x *Notice) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Notice) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Notice) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Notice) GetSince() *Time {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Notice) GetSent() *Time {
+	if x != nil {
+		return x.Sent
+	}
+	return nil
+}
+
+func (x *Notice) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type Removals struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -3220,7 +3312,7 @@ type Removals struct {
 
 func (x *Removals) Reset() {
 	*x = Removals{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3324,7 @@ func (x *Removals) String() string {
 func (*Removals) ProtoMessage() {}
 
 func (x *Removals) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[36]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3337,7 @@ func (x *Removals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Removals.ProtoReflect.Descriptor instead.
 func (*Removals) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{36}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Removals) GetRevision() uint64 {
@@ -3276,7 +3368,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3288,7 +3380,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[37]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3301,7 +3393,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{37}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Request) GetBy() string {
@@ -3357,7 +3449,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[38]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3369,7 +3461,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[38]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3382,7 +3474,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{38}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Outcome) GetId() string {
@@ -3416,7 +3508,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[39]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3428,7 +3520,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[39]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3441,7 +3533,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{39}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Facts) GetNodes() int64 {
@@ -3470,7 +3562,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_setpoint_v1_objects_proto_msgTypes[40]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3482,7 +3574,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_v1_objects_proto_msgTypes[40]
+	mi := &file_setpoint_v1_objects_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3495,7 +3587,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{40}
+	return file_setpoint_v1_objects_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Exclusion) GetSource() string {
@@ -3856,7 +3948,15 @@ const file_setpoint_v1_objects_proto_rawDesc = "" +
 	"\x05since\x18\x06 \x01(\v2\x11.setpoint.v1.TimeR\x05since\x12+\n" +
 	"\achanged\x18\a \x01(\v2\x11.setpoint.v1.TimeR\achanged\x12(\n" +
 	"\x05facts\x18\b \x01(\v2\x12.setpoint.v1.FactsR\x05facts\x12\x16\n" +
-	"\x06clears\x18\t \x01(\tR\x06clears\"6\n" +
+	"\x06clears\x18\t \x01(\tR\x06clears\"\xca\x01\n" +
+	"\x06Notice\x12\x12\n" +
+	"\x04sink\x18\x01 \x01(\tR\x04sink\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\x12'\n" +
+	"\x05since\x18\x05 \x01(\v2\x11.setpoint.v1.TimeR\x05since\x12%\n" +
+	"\x04sent\x18\x06 \x01(\v2\x11.setpoint.v1.TimeR\x04sent\x12\x18\n" +
+	"\amessage\x18\a \x01(\tR\amessage\"6\n" +
 	"\bRemovals\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x0e\n" +
 	"\x02by\x18\x02 \x03(\tR\x02by\"\xb4\x01\n" +
@@ -3892,7 +3992,7 @@ func file_setpoint_v1_objects_proto_rawDescGZIP() []byte {
 	return file_setpoint_v1_objects_proto_rawDescData
 }
 
-var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_setpoint_v1_objects_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Time)(nil),            // 0: setpoint.v1.Time
 	(*Resources)(nil),       // 1: setpoint.v1.Resources
@@ -3930,28 +4030,29 @@ var file_setpoint_v1_objects_proto_goTypes = []any{
 	(*Observed)(nil),        // 33: setpoint.v1.Observed
 	(*Condition)(nil),       // 34: setpoint.v1.Condition
 	(*Stall)(nil),           // 35: setpoint.v1.Stall
-	(*Removals)(nil),        // 36: setpoint.v1.Removals
-	(*Request)(nil),         // 37: setpoint.v1.Request
-	(*Outcome)(nil),         // 38: setpoint.v1.Outcome
-	(*Facts)(nil),           // 39: setpoint.v1.Facts
-	(*Exclusion)(nil),       // 40: setpoint.v1.Exclusion
-	nil,                     // 41: setpoint.v1.Resources.UnitsEntry
-	nil,                     // 42: setpoint.v1.NodeSpec.LabelsEntry
-	nil,                     // 43: setpoint.v1.NodeDescription.AttributesEntry
-	nil,                     // 44: setpoint.v1.JobSpec.LabelsEntry
-	nil,                     // 45: setpoint.v1.TaskSpec.EnvEntry
-	nil,                     // 46: setpoint.v1.TaskSpec.ConfigEntry
+	(*Notice)(nil),          // 36: setpoint.v1.Notice
+	(*Removals)(nil),        // 37: setpoint.v1.Removals
+	(*Request)(nil),         // 38: setpoint.v1.Request
+	(*Outcome)(nil),         // 39: setpoint.v1.Outcome
+	(*Facts)(nil),           // 40: setpoint.v1.Facts
+	(*Exclusion)(nil),       // 41: setpoint.v1.Exclusion
+	nil,                     // 42: setpoint.v1.Resources.UnitsEntry
+	nil,                     // 43: setpoint.v1.NodeSpec.LabelsEntry
+	nil,                     // 44: setpoint.v1.NodeDescription.AttributesEntry
+	nil,                     // 45: setpoint.v1.JobSpec.LabelsEntry
+	nil,                     // 46: setpoint.v1.TaskSpec.EnvEntry
+	nil,                     // 47: setpoint.v1.TaskSpec.ConfigEntry
 }
 var file_setpoint_v1_objects_proto_depIdxs = []int32{
-	41, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
+	42, // 0: setpoint.v1.Resources.units:type_name -> setpoint.v1.Resources.UnitsEntry
 	0,  // 1: setpoint.v1.Node.joined:type_name -> setpoint.v1.Time
 	3,  // 2: setpoint.v1.Node.spec:type_name -> setpoint.v1.NodeSpec
 	4,  // 3: setpoint.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	5,  // 4: setpoint.v1.Node.status:type_name -> setpoint.v1.NodeStatus
 	6,  // 5: setpoint.v1.Node.drain:type_name -> setpoint.v1.DrainStatus
-	42, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
+	43, // 6: setpoint.v1.NodeSpec.labels:type_name -> setpoint.v1.NodeSpec.LabelsEntry
 	0,  // 7: setpoint.v1.NodeSpec.drain_since:type_name -> setpoint.v1.Time
-	43, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
+	44, // 8: setpoint.v1.NodeDescription.attributes:type_name -> setpoint.v1.NodeDescription.AttributesEntry
 	1,  // 9: setpoint.v1.NodeDescription.capacity:type_name -> setpoint.v1.Resources
 	0,  // 10: setpoint.v1.NodeStatus.since:type_name -> setpoint.v1.Time
 	0,  // 11: setpoint.v1.NodeStatus.replace:type_name -> setpoint.v1.Time
@@ -3966,7 +4067,7 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	10, // 20: setpoint.v1.JobControl.versions:type_name -> setpoint.v1.JobVersion
 	0,  // 21: setpoint.v1.JobVersion.created:type_name -> setpoint.v1.Time
 	11, // 22: setpoint.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	44, // 23: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
+	45, // 23: setpoint.v1.JobSpec.labels:type_name -> setpoint.v1.JobSpec.LabelsEntry
 	12, // 24: setpoint.v1.JobSpec.plugins:type_name -> setpoint.v1.PluginSettings
 	13, // 25: setpoint.v1.JobSpec.max_unavailable:type_name -> setpoint.v1.Amount
 	14, // 26: setpoint.v1.JobSpec.spread:type_name -> setpoint.v1.Spread
@@ -3974,8 +4075,8 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	22, // 28: setpoint.v1.JobSpec.update:type_name -> setpoint.v1.UpdateSpec
 	23, // 29: setpoint.v1.JobSpec.restart:type_name -> setpoint.v1.RestartSpec
 	15, // 30: setpoint.v1.Spread.targets:type_name -> setpoint.v1.SpreadTarget
-	45, // 31: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
-	46, // 32: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
+	46, // 31: setpoint.v1.TaskSpec.env:type_name -> setpoint.v1.TaskSpec.EnvEntry
+	47, // 32: setpoint.v1.TaskSpec.config:type_name -> setpoint.v1.TaskSpec.ConfigEntry
 	1,  // 33: setpoint.v1.TaskSpec.resources:type_name -> setpoint.v1.Resources
 	18, // 34: setpoint.v1.TaskSpec.ports:type_name -> setpoint.v1.Port
 	20, // 35: setpoint.v1.TaskSpec.stop:type_name -> setpoint.v1.StopSpec
@@ -4006,15 +4107,17 @@ var file_setpoint_v1_objects_proto_depIdxs = []int32{
 	0,  // 60: setpoint.v1.Condition.since:type_name -> setpoint.v1.Time
 	0,  // 61: setpoint.v1.Stall.since:type_name -> setpoint.v1.Time
 	0,  // 62: setpoint.v1.Stall.changed:type_name -> setpoint.v1.Time
-	39, // 63: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
-	0,  // 64: setpoint.v1.Request.at:type_name -> setpoint.v1.Time
-	38, // 65: setpoint.v1.Request.outcomes:type_name -> setpoint.v1.Outcome
-	40, // 66: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
-	67, // [67:67] is the sub-list for method output_type
-	67, // [67:67] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	40, // 63: setpoint.v1.Stall.facts:type_name -> setpoint.v1.Facts
+	0,  // 64: setpoint.v1.Notice.since:type_name -> setpoint.v1.Time
+	0,  // 65: setpoint.v1.Notice.sent:type_name -> setpoint.v1.Time
+	0,  // 66: setpoint.v1.Request.at:type_name -> setpoint.v1.Time
+	39, // 67: setpoint.v1.Request.outcomes:type_name -> setpoint.v1.Outcome
+	41, // 68: setpoint.v1.Facts.excluded:type_name -> setpoint.v1.Exclusion
+	69, // [69:69] is the sub-list for method output_type
+	69, // [69:69] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_v1_objects_proto_init() }
@@ -4028,7 +4131,7 @@ func file_setpoint_v1_objects_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_v1_objects_proto_rawDesc), len(file_setpoint_v1_objects_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
