@@ -3,6 +3,7 @@ package cluster
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 )
 
 // StallCause is what stalls have in common that wait for the same thing. People are told of causes, not of stalls.
@@ -12,9 +13,15 @@ type StallCause struct {
 	Detail string // what of the code it is, such as the constraint; "": the code says it all
 }
 
-// Cause returns what the stall has in common with others: for those of placement the detail is what excludes nodes by the reason that the code names.
+// Cause returns what the stall has in common with others: for those of placement the detail is what excludes nodes by the reason that the code names, for a sink
+// that fails it is the sink.
 func (s *Stall) Cause() StallCause {
 	c := StallCause{Code: s.Code, Source: s.Source}
+	if s.Subject.Kind == SubjectCluster {
+		if sink, ok := strings.CutPrefix(s.Subject.ID, sinkPrefix); ok {
+			c.Detail = sink
+		}
+	}
 	for _, e := range s.Facts.Excluded {
 		if e.Code == s.Code && e.Detail != "" {
 			c.Detail = e.Detail
