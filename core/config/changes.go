@@ -26,5 +26,6 @@ func Changes(before, after *Config) []string {
 	differs("pool", before.Pools, after.Pools)
 	differs("audit", before.Audit, after.Audit)
 	differs("limits", before.Limits, after.Limits)
+	differs("notify", before.Notify, after.Notify)
 	return out
 }

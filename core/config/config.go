@@ -30,6 +30,7 @@ type Config struct {
 	Audit     Audit
 	Pools     []Pool   // in the order of their names
 	Secrets   []Secret // in the order of their names
+	Notify    []Notify // in the order in which they stand
 	Plugins   []Plugin // by name; the built-in ones are there without being named
 	Agent     *Agent   // nil: the files have no agent block
 

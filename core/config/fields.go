@@ -14,6 +14,7 @@ type reader struct {
 	hcltext.Decoder
 
 	config *Config
+	sinks  []string // paths of the notify blocks
 }
 
 type (
@@ -63,6 +64,7 @@ func (r *reader) fields() hcltext.Fields {
 			"pool":   {Label: "name", Repeated: true, Read: r.pool},
 			"secret": {Label: "name", Repeated: true, Read: r.secret},
 			"plugin": {Label: "name", Repeated: true, Read: r.plugin},
+			"notify": {Label: "kind", Repeated: true, Alike: true, Read: r.notify},
 			"agent":  {Read: r.agent},
 		},
 	}

@@ -70,6 +70,12 @@ func TestDefault(t *testing.T) {
 func TestExampleShowsEverything(t *testing.T) {
 	c := mustLoad(t, example)
 	said := func(path string) bool {
+		if _, rest, isNotify := strings.Cut(path, `"`); isNotify && strings.HasPrefix(path, "notify[") {
+			_, name, _ := strings.Cut(rest, ".") // one of the blocks says it
+			return slices.ContainsFunc([]string{`notify["alertmanager"].`, `notify["webhook"].`, `notify["webhook"][1].`, `notify["exec"].`}, func(block string) bool {
+				return strings.Contains(sink(path), sink(block)) && !slices.Contains(c.unsaid, block+name)
+			})
+		}
 		_, rest, isPlugin := strings.Cut(path, `"].`)
 		return isPlugin && strings.HasPrefix(path, "plugin[") && slices.ContainsFunc(c.Plugins, func(p Plugin) bool {
 			return !slices.Contains(c.unsaid, hcltext.Keyed("plugin", p.Name)+"."+rest) && p.Name != "drain" && p.Name != "global"
@@ -82,11 +88,20 @@ func TestExampleShowsEverything(t *testing.T) {
 	}
 }
 
+// sink returns the kind of the sink that a path is of.
+func sink(path string) string { return strings.Split(path, `"`)[1] }
+
 // TestExampleShowsDefaults holds the example to what it says of itself: what it shows is the default, with the exceptions named there.
 func TestExampleShowsDefaults(t *testing.T) {
 	c, d := mustLoad(t, example), Default()
 	d.Name, d.Advertise, d.Listen.API, d.TLS = c.Name, c.Advertise, c.Listen.API, c.TLS
 	c.Agent, c.Pools, c.Secrets, c.Dashboard = nil, nil, nil, Dashboard{}
+	for _, n := range c.Notify {
+		if n.After != 5*time.Minute || n.Resend != time.Minute || n.Timeout != 10*time.Second && (n.Kind != NotifyExec || n.Timeout != 30*time.Second) {
+			t.Errorf("notify %q shows no defaults: %+v", n.Name, n)
+		}
+	}
+	c.Notify = nil
 	c.Plugins = slices.DeleteFunc(c.Plugins, func(p Plugin) bool { return p.Name == "cel" })
 	if diff := cmp.Diff(d, c, ignoreInternals); diff != "" {
 		t.Errorf("-default +example:\n%s", diff)

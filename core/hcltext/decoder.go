@@ -30,6 +30,7 @@ type Fields struct {
 type BlockField struct {
 	Label    string // what its label is called; "" if it has none
 	Repeated bool   // more than one may stand there: with a label, one for each; without, a list
+	Alike    bool   // with a label and Repeated: several may have the same one. From the second on their paths end in [1], [2], …
 	Required bool
 	Read     func(Block)
 }
@@ -82,7 +83,7 @@ func schemaOf(fields Fields) *hcl.BodySchema {
 }
 
 func (d *Decoder) blocks(blocks hcl.Blocks, path string, at hcl.Range, fields map[string]BlockField) {
-	first, counts := make(map[string]hcl.Range), make(map[string]int)
+	first, counts, same := make(map[string]hcl.Range), make(map[string]int), make(map[string]int)
 	for _, b := range blocks {
 		field := fields[b.Type]
 		block := Block{Path: Dotted(path, b.Type), Body: b.Body, At: b.DefRange, Index: counts[b.Type]}
@@ -93,6 +94,12 @@ func (d *Decoder) blocks(blocks hcl.Blocks, path string, at hcl.Range, fields ma
 			block.Path = Keyed(block.Path, block.Label)
 		case field.Repeated:
 			block.Path = fmt.Sprintf("%s[%d]", block.Path, block.Index)
+		}
+		if field.Alike {
+			same[block.Path]++
+			if n := same[block.Path]; n > 1 {
+				block.Path = fmt.Sprintf("%s[%d]", block.Path, n-1)
+			}
 		}
 		key := block.Path
 		if field.Label != "" && !field.Repeated {

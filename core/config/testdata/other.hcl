@@ -126,3 +126,6 @@ agent {
 }
 
 record_inputs = "inputs.jsonl"
+notify "exec" {
+  command = ["/bin/true"]
+}
