@@ -76,7 +76,7 @@ Exit codes: 0 done, 1 error, 2 refused input, 3 stalled or timed out, 4 failed o
 	flags.BoolVar(&a.noColor, "no-color", false, "no colours (NO_COLOR)")
 	root.AddGroup(&cobra.Group{ID: "ask", Title: "Commands:"}, &cobra.Group{ID: "run", Title: "Daemons:"})
 	for _, cmd := range []*cobra.Command{
-		a.jobCommand(), a.taskCommand(), a.nodeCommand(), a.pluginCommand(), a.stallsCommand(), a.eventsCommand(), a.statusCommand(), a.topCommand(), a.secretCommand(), a.auditCommand(), a.tokenCommand(), a.caCommand(), a.certCommand(),
+		a.jobCommand(), a.taskCommand(), a.nodeCommand(), a.pluginCommand(), a.stallsCommand(), a.eventsCommand(), a.statusCommand(), a.topCommand(), a.secretCommand(), a.notifyCommand(), a.auditCommand(), a.tokenCommand(), a.caCommand(), a.certCommand(),
 		a.loginCommand(), a.dashboardCommand(), a.configCommand(), a.stateCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand(), a.manCommand(),
 	} {
 		cmd.GroupID = "ask"

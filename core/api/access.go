@@ -46,6 +46,7 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceListStallsProcedure:  pki.RoleReader,
 	apiv1connect.ApiServiceListSecretsProcedure: pki.RoleReader,
 	apiv1connect.ApiServiceGetSecretProcedure:   pki.RoleReader,
+	apiv1connect.ApiServiceListSinksProcedure:   pki.RoleReader,
 	apiv1connect.ApiServiceWatchEventsProcedure: pki.RoleReader,
 
 	apiv1connect.ApiServiceTaskExecProcedure:         pki.RoleOperator,
@@ -66,6 +67,7 @@ var access = map[string]pki.Role{
 	apiv1connect.ApiServiceConfirmDownProcedure:      pki.RoleOperator,
 	apiv1connect.ApiServiceConfirmPluginProcedure:    pki.RoleOperator,
 	apiv1connect.ApiServiceReloadPluginProcedure:     pki.RoleOperator,
+	apiv1connect.ApiServiceTestSinksProcedure:        pki.RoleOperator,
 
 	apiv1connect.ApiServicePutSecretProcedure:    pki.RoleOperator,
 	apiv1connect.ApiServiceRemoveSecretProcedure: pki.RoleOperator,

@@ -77,6 +77,7 @@ type Options struct {
 	Secrets        Secrets        // nil: there are none, and jobs that ask for some are refused
 	Authorities    Authorities    // nil: the authority cannot be replaced, nor looked at
 	PluginOperator PluginOperator // nil: nobody can look into plugins
+	Sinks          Sinks          // nil: nobody is told of what waits
 
 	// Exec has the agent of a node run a command inside a task, until the context ends; nil: no command can be run.
 	Exec func(ctx context.Context, node cluster.NodeID, begin *agentv1.ExecBegin) (Exec, error)

@@ -29,7 +29,7 @@ type Audit interface {
 
 // told are the fields by which a request says what it is about. None of them ever has a secret; whatever is not named here is not written.
 var told = [...]protoreflect.Name{
-	"job", "node", "nodes", "plugin", "task", "count", "to", "action", "availability", "force", "set", "remove", "if_version", "reason", "id", "role", "name", "secret", "version", "create", "serial",
+	"job", "node", "nodes", "plugin", "task", "count", "to", "action", "availability", "force", "set", "remove", "if_version", "reason", "id", "role", "name", "secret", "version", "create", "serial", "sinks",
 }
 
 // Bounds of what is written of a call.

@@ -20,6 +20,7 @@ type Sources struct {
 	Queue    func() int           // inputs that wait for a turn
 	Sessions func() int           // agents that are connected
 	Plugins  func() []Plugin
+	Sinks    func() []Sink
 	Store    func() Store
 }
 
@@ -33,6 +34,17 @@ type Plugin struct {
 	Answers  uint64                    // for changed nodes, since its process began to serve
 	Taken    time.Duration             // by all of these
 	Latency  map[float64]time.Duration // of its latest answers, by quantile
+}
+
+// Sink is how a sink is that tells people of what waits.
+type Sink struct {
+	Name      string
+	Open      int // causes that it told and that have not ended
+	Waiting   int // that it is still to tell
+	Omitted   int // causes of which it does not tell, since too many are open
+	Delivered uint64
+	Failed    uint64
+	Failing   bool
 }
 
 // Store is how the store is.

@@ -46,6 +46,9 @@ func sources() metrics.Sources {
 		Plugins: func() []metrics.Plugin {
 			return []metrics.Plugin{{Name: "constraint", Running: true, Restarts: 2, Classes: 4, Answers: 9, Taken: 3 * time.Second, Latency: map[float64]time.Duration{0.5: time.Millisecond}}}
 		},
+		Sinks: func() []metrics.Sink {
+			return []metrics.Sink{{Name: "oncall", Open: 2, Waiting: 3, Omitted: 4, Delivered: 5, Failed: 6, Failing: true}}
+		},
 		Store: func() metrics.Store { return metrics.Store{Size: 4096} },
 	}
 }
@@ -86,6 +89,12 @@ func TestHowThingsAre(t *testing.T) {
 		`setpoint_plugin_answer_seconds{plugin="constraint",quantile="0.5"} 0.001`,
 		`setpoint_plugin_answer_seconds_count{plugin="constraint"} 9`,
 		`setpoint_plugin_answer_seconds_sum{plugin="constraint"} 3`,
+		`setpoint_notify_causes{sink="oncall",state="open"} 2`,
+		`setpoint_notify_causes{sink="oncall",state="waiting"} 3`,
+		`setpoint_notify_causes{sink="oncall",state="omitted"} 4`,
+		`setpoint_notify_deliveries_total{result="delivered",sink="oncall"} 5`,
+		`setpoint_notify_deliveries_total{result="failed",sink="oncall"} 6`,
+		`setpoint_notify_failing{sink="oncall"} 1`,
 		`setpoint_store_size_bytes 4096`,
 		`setpoint_store_full 0`,
 	} {

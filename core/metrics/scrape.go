@@ -32,6 +32,9 @@ var (
 	pluginStart = describe("plugin_restarts_total", "Failures of a plugin since the server's start, each followed by a start.", "plugin")
 	pluginAsks  = describe("plugin_questions", "Standing questions that a plugin answers: classes of a filter, jobs of a job type.", "plugin", "kind")
 	pluginTime  = describe("plugin_answer_seconds", "Time that a plugin took to answer for changed nodes; its quantiles are of the latest answers.", "plugin")
+	sinkCauses  = describe("notify_causes", "Causes of stalls by sink: told and not ended, still to be told, or left out since too many are open.", "sink", "state")
+	sinkSent    = describe("notify_deliveries_total", "Deliveries of a sink since the server's start, by result.", "sink", "result")
+	sinkFails   = describe("notify_failing", "Whether what a sink told last has not arrived.", "sink")
 	storeSize   = describe("store_size_bytes", "Size of the store on disk.")
 	storeFull   = describe("store_full", "Whether there is no space, so that nothing can change.")
 )
@@ -47,7 +50,7 @@ type scrape struct{ from Sources }
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		buildInfo, revision, queue, sessions, nodes, jobs, tasks, slots, omitted, stalls, oldest, jobStalled, pluginUp, pluginStart, pluginAsks, pluginTime,
-		storeSize, storeFull,
+		sinkCauses, sinkSent, sinkFails, storeSize, storeFull,
 	} {
 		to <- d
 	}
@@ -77,6 +80,14 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 			quantiles[q] = d.Seconds()
 		}
 		to <- prometheus.MustNewConstSummary(pluginTime, p.Answers, p.Taken.Seconds(), quantiles, p.Name)
+	}
+	for _, x := range s.from.Sinks() {
+		gauge(sinkCauses, float64(x.Open), x.Name, "open")
+		gauge(sinkCauses, float64(x.Waiting), x.Name, "waiting")
+		gauge(sinkCauses, float64(x.Omitted), x.Name, "omitted")
+		to <- prometheus.MustNewConstMetric(sinkSent, prometheus.CounterValue, float64(x.Delivered), x.Name, "delivered")
+		to <- prometheus.MustNewConstMetric(sinkSent, prometheus.CounterValue, float64(x.Failed), x.Name, "failed")
+		gauge(sinkFails, oneIf(x.Failing), x.Name)
 	}
 	disk := s.from.Store()
 	gauge(storeSize, float64(disk.Size))

@@ -47,6 +47,55 @@ func (r *Rules) after(w *Waiting) (time.Duration, bool) {
 	return r.After, true
 }
 
+// maxSettle is for how long a cause has to be there, and to be gone, before that is told; less if its rule says so. What waits gives another reason for a moment
+// while a server starts, and when a plugin is started again.
+const maxSettle = time.Minute
+
+func (r *Rules) settle(code cluster.Code) time.Duration {
+	after := r.After
+	if rule, special := r.Codes[code]; special {
+		after = rule.After
+	}
+	return min(after, maxSettle)
+}
+
+// Memory is what of earlier looks counts: since when each cause has been there, and when it was last due to be told.
+type Memory map[cluster.StallCause]Span
+
+// Span is what is remembered of one cause.
+type Span struct {
+	Here cluster.Time // since when something has waited for it; zero: nothing does
+	Due  cluster.Time // when something had last waited for long enough; zero: never
+}
+
+// Remember returns what is to be remembered after a look, and changes nothing of what was. What was told before the first look counts as due then.
+func Remember(m Memory, waiting []Waiting, sent []*cluster.Notice, rules Rules, now cluster.Time) Memory {
+	out := Memory{}
+	for _, n := range sent {
+		s := Span{Due: m[n.Cause].Due}
+		if s.Due.IsZero() {
+			s.Due = now
+		}
+		out[n.Cause] = s
+	}
+	for i := range waiting {
+		w := &waiting[i]
+		after, ok := rules.after(w)
+		if !ok {
+			continue
+		}
+		s := out[w.Cause]
+		if s.Here = m[w.Cause].Here; s.Here.IsZero() {
+			s.Here = now
+		}
+		if now.Sub(w.Since) >= after {
+			s.Due = now
+		}
+		out[w.Cause] = s
+	}
+	return out
+}
+
 func matches(patterns []string, text string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, text)
@@ -69,42 +118,34 @@ type Alert struct {
 
 // Plan is what a sink is to tell.
 type Plan struct {
-	Begin   []Alert       // that something waits, those that have waited longest first
-	End     []Alert       // that something waits no more
-	Open    []Alert       // what was told and is still so
-	Omitted int           // causes that nobody is told of, since too many are open
-	Wake    time.Duration // until something will have waited for long enough, if it still waits then; 0: nothing will
+	Begin   []Alert // that something waits, those that have waited longest first
+	End     []Alert // that something waits no more
+	Open    []Alert // what was told and is still so
+	Omitted int     // causes that nobody is told of, since too many are open
 }
 
-// Decide says what a sink is to tell, from what waits, what it has told and not ended, and the time. Nothing is told of what has waited less than its rule
-// says; the end is told once nothing of a cause has waited for that long.
-func Decide(waiting []Waiting, sent []*cluster.Notice, rules Rules, now cluster.Time) Plan {
+// Decide says what a sink is to tell, from what waits, what was remembered of that, what it has told and not ended, and the time. Nothing is told of what has
+// waited less than its rule says, or of a cause that has not been there for a while; the end is told once nothing has waited for long enough for a while.
+func Decide(waiting []Waiting, m Memory, sent []*cluster.Notice, rules Rules, now cluster.Time) Plan {
 	var p Plan
-	due := map[cluster.StallCause]*Alert{}
-	for i := range waiting {
-		w := &waiting[i]
-		after, ok := rules.after(w)
-		if !ok {
-			continue
-		}
-		if age := now.Sub(w.Since); age < after {
-			p.Wake = sooner(p.Wake, after-age)
-			continue
-		}
-		join(due, w)
-	}
+	due := dueOf(waiting, rules, now)
 	for _, n := range sent {
 		a := due[n.Cause]
 		if a == nil {
-			p.End = append(p.End, Alert{Cause: n.Cause, Since: n.Since, Told: n.Sent, Message: n.Message})
-			continue
+			a = &Alert{Cause: n.Cause, Message: n.Message}
 		}
 		a.Told, a.Since = n.Sent, n.Since // what was told stays as it was
-		p.Open = append(p.Open, *a)
+		if now.Sub(m[n.Cause].Due) >= rules.settle(n.Cause.Code) && due[n.Cause] == nil {
+			p.End = append(p.End, *a)
+		} else {
+			p.Open = append(p.Open, *a)
+		}
 		delete(due, n.Cause)
 	}
 	for _, a := range due {
-		p.Begin = append(p.Begin, *a)
+		if now.Sub(m[a.Cause].Here) >= rules.settle(a.Cause.Code) {
+			p.Begin = append(p.Begin, *a)
+		}
 	}
 	for _, list := range [][]Alert{p.Begin, p.End, p.Open} {
 		slices.SortFunc(list, func(a, b Alert) int {
@@ -119,6 +160,18 @@ func Decide(waiting []Waiting, sent []*cluster.Notice, rules Rules, now cluster.
 		p.Begin = p.Begin[:room]
 	}
 	return p
+}
+
+// dueOf returns the causes for which something has waited for long enough, each with all that has.
+func dueOf(waiting []Waiting, rules Rules, now cluster.Time) map[cluster.StallCause]*Alert {
+	due := map[cluster.StallCause]*Alert{}
+	for i := range waiting {
+		w := &waiting[i]
+		if after, ok := rules.after(w); ok && now.Sub(w.Since) >= after {
+			join(due, w)
+		}
+	}
+	return due
 }
 
 // join adds what waits of one job to what is told of its cause.
@@ -143,11 +196,4 @@ func (a *Alert) nameSome() {
 	if n := len(a.Jobs); n > maxJobs {
 		a.Jobs, a.MoreJobs = a.Jobs[:maxJobs], n-maxJobs
 	}
-}
-
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 {
-		return b
-	}
-	return min(a, b)
 }

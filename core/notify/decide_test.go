@@ -2,6 +2,7 @@ package notify
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -48,7 +49,7 @@ func TestRules(t *testing.T) {
 			Rules{Sink: "b"}, Waiting{Cause: cluster.StallCause{Code: cluster.CodeNotificationFailed, Source: "core", Detail: "a"}, Since: at(0)}, true,
 		},
 	} {
-		if p := Decide([]Waiting{c.w}, nil, c.rules, at(time.Hour)); (len(p.Begin) == 1) != c.told {
+		if p := Decide([]Waiting{c.w}, Memory{c.w.Cause: {}}, nil, c.rules, at(time.Hour)); (len(p.Begin) == 1) != c.told {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
@@ -60,8 +61,8 @@ func TestOneCauseIsOneAlert(t *testing.T) {
 		waiting = append(waiting, Waiting{Cause: cause("x"), Job: fmt.Sprintf("job%02d", i), Count: 2, Since: at(time.Duration(100-i) * time.Second), Message: fmt.Sprint(i)})
 	}
 	waiting = append(waiting, Waiting{Cause: cause("x"), Job: "young", Count: 1, Since: at(999 * time.Second)}, Waiting{Cause: cause("y"), Count: 1, Since: at(500 * time.Second)})
-	p := Decide(waiting, nil, Rules{After: time.Minute}, at(1000*time.Second))
-	if len(p.Begin) != 2 || p.Wake != 59*time.Second {
+	p := Decide(waiting, Memory{}, nil, Rules{After: time.Minute}, at(1000*time.Second))
+	if len(p.Begin) != 2 {
 		t.Fatalf("%+v", p)
 	}
 	a := p.Begin[0]
@@ -79,7 +80,7 @@ func TestTooManyCauses(t *testing.T) {
 		waiting = append(waiting, Waiting{Cause: cluster.StallCause{Code: "x", Detail: fmt.Sprint(i)}, Count: 1, Since: at(time.Duration(i))})
 	}
 	sent := []*cluster.Notice{{Cause: waiting[maxOpen+6].Cause}}
-	p := Decide(waiting, sent, Rules{}, at(time.Hour))
+	p := Decide(waiting, Memory{}, sent, Rules{}, at(time.Hour))
 	if len(p.Begin) != maxOpen-1 || p.Omitted != 7 || p.Begin[0].Cause.Detail != "0" {
 		t.Errorf("%d begin, %d are left out, the first is %v", len(p.Begin), p.Omitted, p.Begin[0].Cause)
 	}
@@ -133,56 +134,84 @@ func carriedOut(sent []*cluster.Notice, p Plan) (out []*cluster.Notice) {
 	return out
 }
 
+func genMemory(t *rapid.T, now time.Duration) Memory {
+	out := Memory{}
+	for _, code := range []cluster.Code{"a", "b", "c", "d"} {
+		if rapid.Bool().Draw(t, "remembered") {
+			out[cause(code)] = Span{
+				Here: at(now - time.Duration(rapid.IntRange(0, 20).Draw(t, "here"))*time.Second), Due: at(now - time.Duration(rapid.IntRange(0, 20).Draw(t, "due"))*time.Second),
+			}
+		}
+	}
+	return out
+}
+
 func TestDecideProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := at(time.Minute)
 		waiting, sent, rules := genWaiting(t, now.Engine), genSent(t), genRules(t)
-		given := slices.Clone(waiting)
-		p := Decide(waiting, sent, rules, now)
-		if !reflect.DeepEqual(waiting, given) {
+		before := genMemory(t, now.Engine)
+		given, remembered := slices.Clone(waiting), maps.Clone(before)
+		m := Remember(before, waiting, sent, rules, now)
+		p := Decide(waiting, m, sent, rules, now)
+		if !reflect.DeepEqual(waiting, given) || !reflect.DeepEqual(before, remembered) {
 			t.Fatal("the input was changed")
 		}
-		if again := Decide(rapid.Permutation(waiting).Draw(t, "order"), rapid.Permutation(sent).Draw(t, "order"), rules, now); !reflect.DeepEqual(sorted(p), sorted(again)) {
+		mixed, others := rapid.Permutation(waiting).Draw(t, "order"), rapid.Permutation(sent).Draw(t, "order")
+		if again := Decide(mixed, Remember(before, mixed, others, rules, now), others, rules, now); !reflect.DeepEqual(p, again) {
 			t.Fatalf("the order matters:\n%+v\n%+v", p, again)
 		}
-		if next := Decide(waiting, carriedOut(sent, p), rules, now); len(next.Begin)+len(next.End) > 0 {
+		told := carriedOut(sent, p)
+		if next := Decide(waiting, Remember(m, waiting, told, rules, now), told, rules, now); len(next.Begin)+len(next.End) > 0 {
 			t.Fatalf("told twice: %+v", next)
-		}
-		due := map[cluster.StallCause]bool{}
-		for _, w := range waiting {
-			if after, ok := rules.after(&w); ok && now.Sub(w.Since) >= after {
-				due[w.Cause] = true
-			}
-		}
-		told := map[cluster.StallCause]bool{}
-		for _, n := range sent {
-			told[n.Cause] = true
 		}
 		for _, c := range []cluster.Code{"a", "b", "c", "d"} {
 			has := func(list []Alert) bool {
 				return slices.ContainsFunc(list, func(a Alert) bool { return a.Cause == cause(c) })
 			}
-			d, s := due[cause(c)], told[cause(c)]
-			if has(p.Begin) != (d && !s) || has(p.End) != (s && !d) || has(p.Open) != (s && d) {
-				t.Fatalf("%s: due %v, told %v: %+v", c, d, s, p)
-			}
-		}
-		if p.Wake > 0 {
-			earlier := Decide(waiting, carriedOut(sent, p), rules, now.Add(p.Wake-1))
-			later := Decide(waiting, sent, rules, now.Add(p.Wake))
-			if len(earlier.Begin) > 0 || reflect.DeepEqual(later, p) {
-				t.Fatalf("nothing is due just when it was said: before %+v, then %+v", earlier, later)
+			due := dueOf(waiting, rules, now)[cause(c)] != nil
+			was := slices.ContainsFunc(sent, func(n *cluster.Notice) bool { return n.Cause == cause(c) })
+			here, gone := now.Sub(m[cause(c)].Here) >= rules.settle(c), now.Sub(m[cause(c)].Due) >= rules.settle(c)
+			if has(p.Begin) != (due && !was && here) || has(p.End) != (was && !due && gone) || has(p.Open) != (was && (due || !gone)) {
+				t.Fatalf("%s: due %v, told %v, here %v, gone %v: %+v", c, due, was, here, gone, p)
 			}
 		}
 	})
 }
 
-// sorted leaves out what of alerts that are alike depends on nothing.
-func sorted(p Plan) Plan {
-	for _, list := range [][]Alert{p.Begin, p.End, p.Open} {
-		for i := range list {
-			slices.Sort(list[i].Jobs)
+// Over any course of things a cause's beginnings and ends take turns, and no beginning is told of what has not been there for a while.
+func TestBeginningsAndEndsTakeTurns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rules := Rules{After: 4 * time.Second}
+		var sent []*cluster.Notice
+		var m Memory
+		here := map[cluster.Code]int{}
+		for second := range rapid.IntRange(1, 60).Draw(t, "seconds") {
+			now := at(time.Duration(second) * time.Second)
+			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
+				m = nil
+			}
+			var waiting []Waiting
+			for _, c := range []cluster.Code{"a", "b"} {
+				if here[c]++; rapid.IntRange(0, 5).Draw(t, "away") == 0 {
+					here[c] = 0
+					continue
+				}
+				waiting = append(waiting, Waiting{Cause: cause(c), Count: 1, Since: at(-time.Hour)}) // as long as another reason was there before
+			}
+			m = Remember(m, waiting, sent, rules, now)
+			p := Decide(waiting, m, sent, rules, now)
+			for _, a := range p.Begin {
+				if slices.ContainsFunc(sent, func(n *cluster.Notice) bool { return n.Cause == a.Cause }) || here[a.Cause.Code] < 4 {
+					t.Fatalf("at %d s %s is told, after %d s", second, a.Cause.Code, here[a.Cause.Code])
+				}
+			}
+			for _, a := range p.End {
+				if !slices.ContainsFunc(sent, func(n *cluster.Notice) bool { return n.Cause == a.Cause }) || here[a.Cause.Code] > 0 {
+					t.Fatalf("at %d s the end of %s is told", second, a.Cause.Code)
+				}
+			}
+			sent = carriedOut(sent, p)
 		}
-	}
-	return p
+	})
 }

@@ -100,7 +100,9 @@ func (a *Alert) summary(s Status) string {
 		return "nothing waits any more: " + what
 	}
 	things := "1 waits"
-	if a.Count != 1 {
+	if a.Count == 0 {
+		things = "something waits" // or did until a moment ago
+	} else if a.Count > 1 {
 		things = fmt.Sprintf("%d wait", a.Count)
 	}
 	if n := len(a.Jobs) + a.MoreJobs; n == 1 {

@@ -134,7 +134,7 @@ func TestAlertmanager(t *testing.T) {
 
 		s.do(t, engine.RemoveJob{Job: "web"})
 		s.do(t, engine.RemoveJob{Job: "db"})
-		pass(10 * time.Second)
+		pass(70 * time.Second)
 		got = take()
 		last := got[len(got)-1][0]
 		if last.EndsAt.After(time.Now()) || last.Labels["code"] != "no_nodes" || last.Annotations["summary"] != "nothing waits any more: no_nodes" {

@@ -34,6 +34,7 @@ type worker struct {
 
 	// Owner of what follows: the goroutine of run.
 
+	memory    Memory
 	retry     backoff
 	notBefore time.Time // after a failure
 	saidAgain time.Time
@@ -109,7 +110,9 @@ func (w *worker) run(ctx context.Context) {
 // tell tells what follows from a look, in as many deliveries as that takes, until one fails.
 func (w *worker) tell(ctx context.Context, seen look) {
 	for ctx.Err() == nil {
-		plan := Decide(seen.waiting, w.n.opts.Engine.View().NoticesOf(w.sink.Name), w.sink.Rules, seen.now)
+		sent := w.n.opts.Engine.View().NoticesOf(w.sink.Name)
+		w.memory = Remember(w.memory, seen.waiting, sent, w.sink.Rules, seen.now)
+		plan := Decide(seen.waiting, w.memory, sent, w.sink.Rules, seen.now)
 		w.note(func(s *SinkStatus) { s.Waiting, s.Omitted = len(plan.Begin)+len(plan.End), plan.Omitted })
 		now := time.Now()
 		again := w.again(&plan, now)

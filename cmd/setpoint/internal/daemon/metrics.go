@@ -13,6 +13,7 @@ func (s *Server) newMetrics() *metrics.Metrics {
 	return metrics.New(metrics.Sources{
 		Version: s.opts.Version, View: s.View, Queue: s.engine.Waiting, Sessions: s.dispatcher.Sessions,
 		Plugins: func() []metrics.Plugin { return measured(s.host.Status()) },
+		Sinks:   func() []metrics.Sink { return measuredSinks(s.notifier.Statuses()) },
 		Store: func() metrics.Store {
 			out := metrics.Store{Full: s.commits.full.Load()}
 			if b, ok := s.backend.(interface{ Stats() store.Stats }); ok {

@@ -20,6 +20,7 @@ import (
 	"github.com/setpointd/setpoint/core/dispatch"
 	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/core/metrics"
+	"github.com/setpointd/setpoint/core/notify"
 	"github.com/setpointd/setpoint/core/pki"
 	"github.com/setpointd/setpoint/core/pluginhost"
 	"github.com/setpointd/setpoint/core/pluginhost/runner"
@@ -64,6 +65,7 @@ type Server struct {
 	api        *api.API
 	dashboard  *dashboard.Dashboard // nil: there is none
 	metrics    *metrics.Metrics
+	notifier   *notify.Notifier
 
 	serving  atomic.Bool // Run was called, and commands find the server
 	ready    atomic.Bool // has been ready once
@@ -143,9 +145,10 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	if err = s.newDashboard(); err != nil {
 		return err
 	}
+	s.notifier = s.newNotifier()
 	s.api, err = api.New(api.Options{
 		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs, Events: s.events, Log: log.Named("api"),
-		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Audit: s.audit, Certificates: s.certs, Exec: s.exec, Dashboard: s.invites(),
+		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Audit: s.audit, Certificates: s.certs, Exec: s.exec, Dashboard: s.invites(), Sinks: sinks{s.notifier},
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	s.metrics = s.newMetrics()
@@ -261,6 +264,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return api.Serve(ctx, s.listener, pki.ServerTLS(s.certs.holder), handler, log.Named("http"))
 		},
 		"configuration": s.reconfigure,
+		"notifications": s.notifier.Run,
 		"certificates":  func(ctx context.Context) error { s.certs.keep(ctx, log); return nil },
 	}
 	if s.dashboard != nil {

@@ -6367,6 +6367,174 @@ func (x *Authority) GetExpires() *timestamppb.Timestamp {
 	return nil
 }
 
+type ListSinksRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSinksRequest) Reset() {
+	*x = ListSinksRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSinksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSinksRequest) ProtoMessage() {}
+
+func (x *ListSinksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSinksRequest.ProtoReflect.Descriptor instead.
+func (*ListSinksRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{103}
+}
+
+type ListSinksResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sinks         []*Sink                `protobuf:"bytes,1,rep,name=sinks,proto3" json:"sinks,omitempty"` // in the order of the configuration
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSinksResponse) Reset() {
+	*x = ListSinksResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSinksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSinksResponse) ProtoMessage() {}
+
+func (x *ListSinksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSinksResponse.ProtoReflect.Descriptor instead.
+func (*ListSinksResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *ListSinksResponse) GetSinks() []*Sink {
+	if x != nil {
+		return x.Sinks
+	}
+	return nil
+}
+
+type TestSinksRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sinks         []string               `protobuf:"bytes,1,rep,name=sinks,proto3" json:"sinks,omitempty"` // names; empty: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestSinksRequest) Reset() {
+	*x = TestSinksRequest{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestSinksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestSinksRequest) ProtoMessage() {}
+
+func (x *TestSinksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestSinksRequest.ProtoReflect.Descriptor instead.
+func (*TestSinksRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *TestSinksRequest) GetSinks() []string {
+	if x != nil {
+		return x.Sinks
+	}
+	return nil
+}
+
+type TestSinksResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tests         []*SinkTest            `protobuf:"bytes,1,rep,name=tests,proto3" json:"tests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestSinksResponse) Reset() {
+	*x = TestSinksResponse{}
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[106]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestSinksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestSinksResponse) ProtoMessage() {}
+
+func (x *TestSinksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_api_proto_msgTypes[106]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestSinksResponse.ProtoReflect.Descriptor instead.
+func (*TestSinksResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_api_proto_rawDescGZIP(), []int{106}
+}
+
+func (x *TestSinksResponse) GetTests() []*SinkTest {
+	if x != nil {
+		return x.Tests
+	}
+	return nil
+}
+
 var File_setpoint_api_v1_api_proto protoreflect.FileDescriptor
 
 const file_setpoint_api_v1_api_proto_rawDesc = "" +
@@ -6828,7 +6996,14 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\tAuthority\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x124\n" +
 	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
-	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires2\xf1#\n" +
+	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"\x12\n" +
+	"\x10ListSinksRequest\"@\n" +
+	"\x11ListSinksResponse\x12+\n" +
+	"\x05sinks\x18\x01 \x03(\v2\x15.setpoint.api.v1.SinkR\x05sinks\"(\n" +
+	"\x10TestSinksRequest\x12\x14\n" +
+	"\x05sinks\x18\x01 \x03(\tR\x05sinks\"D\n" +
+	"\x11TestSinksResponse\x12/\n" +
+	"\x05tests\x18\x01 \x03(\v2\x19.setpoint.api.v1.SinkTestR\x05tests2\x9e%\n" +
 	"\n" +
 	"ApiService\x12W\n" +
 	"\tGetStatus\x12!.setpoint.api.v1.GetStatusRequest\x1a\".setpoint.api.v1.GetStatusResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -6874,7 +7049,9 @@ const file_setpoint_api_v1_api_proto_rawDesc = "" +
 	"\tGetSecret\x12!.setpoint.api.v1.GetSecretRequest\x1a\x1f.setpoint.api.v1.SecretResponse\"\x03\x90\x02\x01\x12O\n" +
 	"\tPutSecret\x12!.setpoint.api.v1.PutSecretRequest\x1a\x1f.setpoint.api.v1.SecretResponse\x12[\n" +
 	"\fRemoveSecret\x12$.setpoint.api.v1.RemoveSecretRequest\x1a%.setpoint.api.v1.RemoveSecretResponse\x12[\n" +
-	"\fRekeySecrets\x12$.setpoint.api.v1.RekeySecretsRequest\x1a%.setpoint.api.v1.RekeySecretsResponse\x12Z\n" +
+	"\fRekeySecrets\x12$.setpoint.api.v1.RekeySecretsRequest\x1a%.setpoint.api.v1.RekeySecretsResponse\x12W\n" +
+	"\tListSinks\x12!.setpoint.api.v1.ListSinksRequest\x1a\".setpoint.api.v1.ListSinksResponse\"\x03\x90\x02\x01\x12R\n" +
+	"\tTestSinks\x12!.setpoint.api.v1.TestSinksRequest\x1a\".setpoint.api.v1.TestSinksResponse\x12Z\n" +
 	"\n" +
 	"ListStalls\x12\".setpoint.api.v1.ListStallsRequest\x1a#.setpoint.api.v1.ListStallsResponse\"\x03\x90\x02\x01\x12Z\n" +
 	"\vWatchEvents\x12#.setpoint.api.v1.WatchEventsRequest\x1a$.setpoint.api.v1.WatchEventsResponse0\x01\x12F\n" +
@@ -6902,7 +7079,7 @@ func file_setpoint_api_v1_api_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_api_proto_rawDescData
 }
 
-var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
+var file_setpoint_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 111)
 var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*ErrorDetail)(nil),               // 0: setpoint.api.v1.ErrorDetail
 	(*Problem)(nil),                   // 1: setpoint.api.v1.Problem
@@ -7007,43 +7184,49 @@ var file_setpoint_api_v1_api_proto_goTypes = []any{
 	(*FinishAuthorityRequest)(nil),    // 100: setpoint.api.v1.FinishAuthorityRequest
 	(*GetAuthorityResponse)(nil),      // 101: setpoint.api.v1.GetAuthorityResponse
 	(*Authority)(nil),                 // 102: setpoint.api.v1.Authority
-	nil,                               // 103: setpoint.api.v1.GetStatusResponse.NodesEntry
-	nil,                               // 104: setpoint.api.v1.GetStatusResponse.TasksEntry
-	nil,                               // 105: setpoint.api.v1.TaskExecBegin.EnvEntry
-	nil,                               // 106: setpoint.api.v1.LabelNodeRequest.SetEntry
-	(*timestamppb.Timestamp)(nil),     // 107: google.protobuf.Timestamp
-	(*Plugin)(nil),                    // 108: setpoint.api.v1.Plugin
-	(*v1.JobSpec)(nil),                // 109: setpoint.v1.JobSpec
-	(*Job)(nil),                       // 110: setpoint.api.v1.Job
-	(*fieldmaskpb.FieldMask)(nil),     // 111: google.protobuf.FieldMask
-	(*durationpb.Duration)(nil),       // 112: google.protobuf.Duration
-	(*Task)(nil),                      // 113: setpoint.api.v1.Task
-	(*WhyNode)(nil),                   // 114: setpoint.api.v1.WhyNode
-	(*Node)(nil),                      // 115: setpoint.api.v1.Node
-	(*Certificate)(nil),               // 116: setpoint.api.v1.Certificate
-	(*AuditEntry)(nil),                // 117: setpoint.api.v1.AuditEntry
-	(*SecretInfo)(nil),                // 118: setpoint.api.v1.SecretInfo
-	(*Stall)(nil),                     // 119: setpoint.api.v1.Stall
-	(*Event)(nil),                     // 120: setpoint.api.v1.Event
-	(*Token)(nil),                     // 121: setpoint.api.v1.Token
-	(*PlanResponse)(nil),              // 122: setpoint.api.v1.PlanResponse
-	(*TaskHistoryResponse)(nil),       // 123: setpoint.api.v1.TaskHistoryResponse
+	(*ListSinksRequest)(nil),          // 103: setpoint.api.v1.ListSinksRequest
+	(*ListSinksResponse)(nil),         // 104: setpoint.api.v1.ListSinksResponse
+	(*TestSinksRequest)(nil),          // 105: setpoint.api.v1.TestSinksRequest
+	(*TestSinksResponse)(nil),         // 106: setpoint.api.v1.TestSinksResponse
+	nil,                               // 107: setpoint.api.v1.GetStatusResponse.NodesEntry
+	nil,                               // 108: setpoint.api.v1.GetStatusResponse.TasksEntry
+	nil,                               // 109: setpoint.api.v1.TaskExecBegin.EnvEntry
+	nil,                               // 110: setpoint.api.v1.LabelNodeRequest.SetEntry
+	(*timestamppb.Timestamp)(nil),     // 111: google.protobuf.Timestamp
+	(*Plugin)(nil),                    // 112: setpoint.api.v1.Plugin
+	(*v1.JobSpec)(nil),                // 113: setpoint.v1.JobSpec
+	(*Job)(nil),                       // 114: setpoint.api.v1.Job
+	(*fieldmaskpb.FieldMask)(nil),     // 115: google.protobuf.FieldMask
+	(*durationpb.Duration)(nil),       // 116: google.protobuf.Duration
+	(*Task)(nil),                      // 117: setpoint.api.v1.Task
+	(*WhyNode)(nil),                   // 118: setpoint.api.v1.WhyNode
+	(*Node)(nil),                      // 119: setpoint.api.v1.Node
+	(*Certificate)(nil),               // 120: setpoint.api.v1.Certificate
+	(*AuditEntry)(nil),                // 121: setpoint.api.v1.AuditEntry
+	(*SecretInfo)(nil),                // 122: setpoint.api.v1.SecretInfo
+	(*Stall)(nil),                     // 123: setpoint.api.v1.Stall
+	(*Event)(nil),                     // 124: setpoint.api.v1.Event
+	(*Token)(nil),                     // 125: setpoint.api.v1.Token
+	(*Sink)(nil),                      // 126: setpoint.api.v1.Sink
+	(*SinkTest)(nil),                  // 127: setpoint.api.v1.SinkTest
+	(*PlanResponse)(nil),              // 128: setpoint.api.v1.PlanResponse
+	(*TaskHistoryResponse)(nil),       // 129: setpoint.api.v1.TaskHistoryResponse
 }
 var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	1,   // 0: setpoint.api.v1.ErrorDetail.problems:type_name -> setpoint.api.v1.Problem
-	107, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
-	103, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
-	104, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
-	108, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	109, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
-	110, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
-	111, // 7: setpoint.api.v1.GetJobRequest.fields:type_name -> google.protobuf.FieldMask
-	110, // 8: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
-	111, // 9: setpoint.api.v1.ListJobsRequest.fields:type_name -> google.protobuf.FieldMask
-	110, // 10: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
-	112, // 11: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	111, // 1: setpoint.api.v1.GetStatusResponse.started:type_name -> google.protobuf.Timestamp
+	107, // 2: setpoint.api.v1.GetStatusResponse.nodes:type_name -> setpoint.api.v1.GetStatusResponse.NodesEntry
+	108, // 3: setpoint.api.v1.GetStatusResponse.tasks:type_name -> setpoint.api.v1.GetStatusResponse.TasksEntry
+	112, // 4: setpoint.api.v1.GetStatusResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	113, // 5: setpoint.api.v1.RunJobRequest.spec:type_name -> setpoint.v1.JobSpec
+	114, // 6: setpoint.api.v1.JobResponse.job:type_name -> setpoint.api.v1.Job
+	115, // 7: setpoint.api.v1.GetJobRequest.fields:type_name -> google.protobuf.FieldMask
+	114, // 8: setpoint.api.v1.GetJobResponse.job:type_name -> setpoint.api.v1.Job
+	115, // 9: setpoint.api.v1.ListJobsRequest.fields:type_name -> google.protobuf.FieldMask
+	114, // 10: setpoint.api.v1.ListJobsResponse.jobs:type_name -> setpoint.api.v1.Job
+	116, // 11: setpoint.api.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
 	20,  // 12: setpoint.api.v1.PlanRequest.commands:type_name -> setpoint.api.v1.PlanCommand
-	112, // 13: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
+	116, // 13: setpoint.api.v1.PlanRequest.horizon:type_name -> google.protobuf.Duration
 	4,   // 14: setpoint.api.v1.PlanCommand.run_job:type_name -> setpoint.api.v1.RunJobRequest
 	10,  // 15: setpoint.api.v1.PlanCommand.stop_job:type_name -> setpoint.api.v1.StopJobRequest
 	11,  // 16: setpoint.api.v1.PlanCommand.start_job:type_name -> setpoint.api.v1.StartJobRequest
@@ -7057,178 +7240,184 @@ var file_setpoint_api_v1_api_proto_depIdxs = []int32{
 	15,  // 24: setpoint.api.v1.PlanCommand.rebalance_job:type_name -> setpoint.api.v1.RebalanceJobRequest
 	18,  // 25: setpoint.api.v1.PlanCommand.control_update:type_name -> setpoint.api.v1.ControlUpdateRequest
 	36,  // 26: setpoint.api.v1.PlanCommand.stop_task:type_name -> setpoint.api.v1.StopTaskRequest
-	111, // 27: setpoint.api.v1.ListTasksRequest.fields:type_name -> google.protobuf.FieldMask
-	113, // 28: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
-	111, // 29: setpoint.api.v1.GetTaskRequest.fields:type_name -> google.protobuf.FieldMask
-	113, // 30: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
-	113, // 31: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
-	114, // 32: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
-	107, // 33: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	115, // 27: setpoint.api.v1.ListTasksRequest.fields:type_name -> google.protobuf.FieldMask
+	117, // 28: setpoint.api.v1.ListTasksResponse.tasks:type_name -> setpoint.api.v1.Task
+	115, // 29: setpoint.api.v1.GetTaskRequest.fields:type_name -> google.protobuf.FieldMask
+	117, // 30: setpoint.api.v1.GetTaskResponse.task:type_name -> setpoint.api.v1.Task
+	117, // 31: setpoint.api.v1.WhyTaskResponse.task:type_name -> setpoint.api.v1.Task
+	118, // 32: setpoint.api.v1.WhyTaskResponse.nodes:type_name -> setpoint.api.v1.WhyNode
+	111, // 33: setpoint.api.v1.TaskLogsRequest.since:type_name -> google.protobuf.Timestamp
 	31,  // 34: setpoint.api.v1.TaskExecRequest.begin:type_name -> setpoint.api.v1.TaskExecBegin
 	32,  // 35: setpoint.api.v1.TaskExecRequest.resize:type_name -> setpoint.api.v1.WindowSize
-	105, // 36: setpoint.api.v1.TaskExecBegin.env:type_name -> setpoint.api.v1.TaskExecBegin.EnvEntry
+	109, // 36: setpoint.api.v1.TaskExecBegin.env:type_name -> setpoint.api.v1.TaskExecBegin.EnvEntry
 	32,  // 37: setpoint.api.v1.TaskExecBegin.tty:type_name -> setpoint.api.v1.WindowSize
 	34,  // 38: setpoint.api.v1.TaskExecResponse.started:type_name -> setpoint.api.v1.TaskExecStarted
 	35,  // 39: setpoint.api.v1.TaskExecResponse.end:type_name -> setpoint.api.v1.TaskExecEnd
-	112, // 40: setpoint.api.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
-	113, // 41: setpoint.api.v1.StopTaskResponse.task:type_name -> setpoint.api.v1.Task
-	111, // 42: setpoint.api.v1.ListNodesRequest.fields:type_name -> google.protobuf.FieldMask
-	115, // 43: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
-	111, // 44: setpoint.api.v1.GetNodeRequest.fields:type_name -> google.protobuf.FieldMask
-	115, // 45: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
-	112, // 46: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
+	116, // 40: setpoint.api.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
+	117, // 41: setpoint.api.v1.StopTaskResponse.task:type_name -> setpoint.api.v1.Task
+	115, // 42: setpoint.api.v1.ListNodesRequest.fields:type_name -> google.protobuf.FieldMask
+	119, // 43: setpoint.api.v1.ListNodesResponse.nodes:type_name -> setpoint.api.v1.Node
+	115, // 44: setpoint.api.v1.GetNodeRequest.fields:type_name -> google.protobuf.FieldMask
+	119, // 45: setpoint.api.v1.NodeResponse.node:type_name -> setpoint.api.v1.Node
+	116, // 46: setpoint.api.v1.SetAvailabilityRequest.drain_deadline:type_name -> google.protobuf.Duration
 	41,  // 47: setpoint.api.v1.SetAvailabilityResponse.nodes:type_name -> setpoint.api.v1.NodeResponse
-	106, // 48: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
-	111, // 49: setpoint.api.v1.ListPluginsRequest.fields:type_name -> google.protobuf.FieldMask
-	108, // 50: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
-	111, // 51: setpoint.api.v1.GetPluginRequest.fields:type_name -> google.protobuf.FieldMask
-	108, // 52: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
-	112, // 53: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
+	110, // 48: setpoint.api.v1.LabelNodeRequest.set:type_name -> setpoint.api.v1.LabelNodeRequest.SetEntry
+	115, // 49: setpoint.api.v1.ListPluginsRequest.fields:type_name -> google.protobuf.FieldMask
+	112, // 50: setpoint.api.v1.ListPluginsResponse.plugins:type_name -> setpoint.api.v1.Plugin
+	115, // 51: setpoint.api.v1.GetPluginRequest.fields:type_name -> google.protobuf.FieldMask
+	112, // 52: setpoint.api.v1.GetPluginResponse.plugin:type_name -> setpoint.api.v1.Plugin
+	116, // 53: setpoint.api.v1.GetPluginResponse.timeout:type_name -> google.protobuf.Duration
 	54,  // 54: setpoint.api.v1.GetPluginResponse.latency:type_name -> setpoint.api.v1.PluginLatency
-	107, // 55: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
-	107, // 56: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
-	112, // 57: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
-	112, // 58: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
-	112, // 59: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
-	112, // 60: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
+	111, // 55: setpoint.api.v1.GetPluginResponse.last_error_at:type_name -> google.protobuf.Timestamp
+	111, // 56: setpoint.api.v1.GetPluginResponse.next_try:type_name -> google.protobuf.Timestamp
+	116, // 57: setpoint.api.v1.PluginLatency.p50:type_name -> google.protobuf.Duration
+	116, // 58: setpoint.api.v1.PluginLatency.p90:type_name -> google.protobuf.Duration
+	116, // 59: setpoint.api.v1.PluginLatency.p99:type_name -> google.protobuf.Duration
+	116, // 60: setpoint.api.v1.PluginLatency.max:type_name -> google.protobuf.Duration
 	57,  // 61: setpoint.api.v1.PluginLogsResponse.lines:type_name -> setpoint.api.v1.PluginLine
-	107, // 62: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
+	111, // 62: setpoint.api.v1.PluginLine.time:type_name -> google.protobuf.Timestamp
 	60,  // 63: setpoint.api.v1.ReloadPluginResponse.before:type_name -> setpoint.api.v1.PluginProcess
 	60,  // 64: setpoint.api.v1.ReloadPluginResponse.after:type_name -> setpoint.api.v1.PluginProcess
 	63,  // 65: setpoint.api.v1.ReloadPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
 	63,  // 66: setpoint.api.v1.ShadowPluginResponse.comparison:type_name -> setpoint.api.v1.PluginComparison
 	64,  // 67: setpoint.api.v1.PluginComparison.differences:type_name -> setpoint.api.v1.PluginDifference
-	111, // 68: setpoint.api.v1.ListCertificatesRequest.fields:type_name -> google.protobuf.FieldMask
-	116, // 69: setpoint.api.v1.ListCertificatesResponse.certificates:type_name -> setpoint.api.v1.Certificate
-	116, // 70: setpoint.api.v1.RevokeCertificateResponse.certificates:type_name -> setpoint.api.v1.Certificate
-	107, // 71: setpoint.api.v1.ReadAuditRequest.since:type_name -> google.protobuf.Timestamp
-	107, // 72: setpoint.api.v1.ReadAuditRequest.until:type_name -> google.protobuf.Timestamp
-	117, // 73: setpoint.api.v1.ReadAuditResponse.entries:type_name -> setpoint.api.v1.AuditEntry
-	111, // 74: setpoint.api.v1.ListSecretsRequest.fields:type_name -> google.protobuf.FieldMask
-	118, // 75: setpoint.api.v1.ListSecretsResponse.secrets:type_name -> setpoint.api.v1.SecretInfo
-	111, // 76: setpoint.api.v1.GetSecretRequest.fields:type_name -> google.protobuf.FieldMask
-	118, // 77: setpoint.api.v1.SecretResponse.secret:type_name -> setpoint.api.v1.SecretInfo
-	111, // 78: setpoint.api.v1.ListStallsRequest.fields:type_name -> google.protobuf.FieldMask
-	119, // 79: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
-	120, // 80: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
-	107, // 81: setpoint.api.v1.OpenDashboardResponse.expires:type_name -> google.protobuf.Timestamp
-	112, // 82: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	121, // 83: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
-	111, // 84: setpoint.api.v1.ListTokensRequest.fields:type_name -> google.protobuf.FieldMask
-	121, // 85: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
+	115, // 68: setpoint.api.v1.ListCertificatesRequest.fields:type_name -> google.protobuf.FieldMask
+	120, // 69: setpoint.api.v1.ListCertificatesResponse.certificates:type_name -> setpoint.api.v1.Certificate
+	120, // 70: setpoint.api.v1.RevokeCertificateResponse.certificates:type_name -> setpoint.api.v1.Certificate
+	111, // 71: setpoint.api.v1.ReadAuditRequest.since:type_name -> google.protobuf.Timestamp
+	111, // 72: setpoint.api.v1.ReadAuditRequest.until:type_name -> google.protobuf.Timestamp
+	121, // 73: setpoint.api.v1.ReadAuditResponse.entries:type_name -> setpoint.api.v1.AuditEntry
+	115, // 74: setpoint.api.v1.ListSecretsRequest.fields:type_name -> google.protobuf.FieldMask
+	122, // 75: setpoint.api.v1.ListSecretsResponse.secrets:type_name -> setpoint.api.v1.SecretInfo
+	115, // 76: setpoint.api.v1.GetSecretRequest.fields:type_name -> google.protobuf.FieldMask
+	122, // 77: setpoint.api.v1.SecretResponse.secret:type_name -> setpoint.api.v1.SecretInfo
+	115, // 78: setpoint.api.v1.ListStallsRequest.fields:type_name -> google.protobuf.FieldMask
+	123, // 79: setpoint.api.v1.ListStallsResponse.stalls:type_name -> setpoint.api.v1.Stall
+	124, // 80: setpoint.api.v1.WatchEventsResponse.events:type_name -> setpoint.api.v1.Event
+	111, // 81: setpoint.api.v1.OpenDashboardResponse.expires:type_name -> google.protobuf.Timestamp
+	116, // 82: setpoint.api.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	125, // 83: setpoint.api.v1.CreateTokenResponse.token:type_name -> setpoint.api.v1.Token
+	115, // 84: setpoint.api.v1.ListTokensRequest.fields:type_name -> google.protobuf.FieldMask
+	125, // 85: setpoint.api.v1.ListTokensResponse.tokens:type_name -> setpoint.api.v1.Token
 	102, // 86: setpoint.api.v1.GetAuthorityResponse.current:type_name -> setpoint.api.v1.Authority
 	102, // 87: setpoint.api.v1.GetAuthorityResponse.retiring:type_name -> setpoint.api.v1.Authority
-	107, // 88: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
-	107, // 89: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
-	2,   // 90: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
-	4,   // 91: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
-	6,   // 92: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
-	8,   // 93: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
-	10,  // 94: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
-	11,  // 95: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
-	12,  // 96: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
-	13,  // 97: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
-	14,  // 98: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
-	15,  // 99: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
-	16,  // 100: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
-	18,  // 101: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
-	19,  // 102: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
-	21,  // 103: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
-	23,  // 104: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
-	25,  // 105: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
-	27,  // 106: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
-	28,  // 107: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
-	30,  // 108: setpoint.api.v1.ApiService.TaskExec:input_type -> setpoint.api.v1.TaskExecRequest
-	36,  // 109: setpoint.api.v1.ApiService.StopTask:input_type -> setpoint.api.v1.StopTaskRequest
-	38,  // 110: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
-	40,  // 111: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
-	42,  // 112: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
-	44,  // 113: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
-	45,  // 114: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
-	46,  // 115: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
-	48,  // 116: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
-	50,  // 117: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
-	52,  // 118: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
-	55,  // 119: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
-	58,  // 120: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
-	61,  // 121: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
-	65,  // 122: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
-	67,  // 123: setpoint.api.v1.ApiService.ListCertificates:input_type -> setpoint.api.v1.ListCertificatesRequest
-	69,  // 124: setpoint.api.v1.ApiService.RevokeCertificate:input_type -> setpoint.api.v1.RevokeCertificateRequest
-	71,  // 125: setpoint.api.v1.ApiService.ReadAudit:input_type -> setpoint.api.v1.ReadAuditRequest
-	73,  // 126: setpoint.api.v1.ApiService.ListSecrets:input_type -> setpoint.api.v1.ListSecretsRequest
-	75,  // 127: setpoint.api.v1.ApiService.GetSecret:input_type -> setpoint.api.v1.GetSecretRequest
-	77,  // 128: setpoint.api.v1.ApiService.PutSecret:input_type -> setpoint.api.v1.PutSecretRequest
-	78,  // 129: setpoint.api.v1.ApiService.RemoveSecret:input_type -> setpoint.api.v1.RemoveSecretRequest
-	80,  // 130: setpoint.api.v1.ApiService.RekeySecrets:input_type -> setpoint.api.v1.RekeySecretsRequest
-	82,  // 131: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
-	84,  // 132: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
-	86,  // 133: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
-	88,  // 134: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
-	90,  // 135: setpoint.api.v1.ApiService.OpenDashboard:input_type -> setpoint.api.v1.OpenDashboardRequest
-	92,  // 136: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
-	94,  // 137: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
-	96,  // 138: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
-	98,  // 139: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
-	99,  // 140: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
-	100, // 141: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
-	3,   // 142: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
-	5,   // 143: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
-	7,   // 144: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
-	9,   // 145: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
-	5,   // 146: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 147: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 148: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 149: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 150: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
-	5,   // 151: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
-	17,  // 152: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
-	5,   // 153: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
-	122, // 154: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
-	22,  // 155: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
-	24,  // 156: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
-	26,  // 157: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
-	123, // 158: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
-	29,  // 159: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
-	33,  // 160: setpoint.api.v1.ApiService.TaskExec:output_type -> setpoint.api.v1.TaskExecResponse
-	37,  // 161: setpoint.api.v1.ApiService.StopTask:output_type -> setpoint.api.v1.StopTaskResponse
-	39,  // 162: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
-	41,  // 163: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
-	43,  // 164: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
-	41,  // 165: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
-	41,  // 166: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
-	47,  // 167: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
-	49,  // 168: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
-	51,  // 169: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
-	53,  // 170: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
-	56,  // 171: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
-	59,  // 172: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
-	62,  // 173: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
-	66,  // 174: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
-	68,  // 175: setpoint.api.v1.ApiService.ListCertificates:output_type -> setpoint.api.v1.ListCertificatesResponse
-	70,  // 176: setpoint.api.v1.ApiService.RevokeCertificate:output_type -> setpoint.api.v1.RevokeCertificateResponse
-	72,  // 177: setpoint.api.v1.ApiService.ReadAudit:output_type -> setpoint.api.v1.ReadAuditResponse
-	74,  // 178: setpoint.api.v1.ApiService.ListSecrets:output_type -> setpoint.api.v1.ListSecretsResponse
-	76,  // 179: setpoint.api.v1.ApiService.GetSecret:output_type -> setpoint.api.v1.SecretResponse
-	76,  // 180: setpoint.api.v1.ApiService.PutSecret:output_type -> setpoint.api.v1.SecretResponse
-	79,  // 181: setpoint.api.v1.ApiService.RemoveSecret:output_type -> setpoint.api.v1.RemoveSecretResponse
-	81,  // 182: setpoint.api.v1.ApiService.RekeySecrets:output_type -> setpoint.api.v1.RekeySecretsResponse
-	83,  // 183: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
-	85,  // 184: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
-	87,  // 185: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
-	89,  // 186: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
-	91,  // 187: setpoint.api.v1.ApiService.OpenDashboard:output_type -> setpoint.api.v1.OpenDashboardResponse
-	93,  // 188: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
-	95,  // 189: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
-	97,  // 190: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
-	101, // 191: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	101, // 192: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	101, // 193: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
-	142, // [142:194] is the sub-list for method output_type
-	90,  // [90:142] is the sub-list for method input_type
-	90,  // [90:90] is the sub-list for extension type_name
-	90,  // [90:90] is the sub-list for extension extendee
-	0,   // [0:90] is the sub-list for field type_name
+	111, // 88: setpoint.api.v1.Authority.created:type_name -> google.protobuf.Timestamp
+	111, // 89: setpoint.api.v1.Authority.expires:type_name -> google.protobuf.Timestamp
+	126, // 90: setpoint.api.v1.ListSinksResponse.sinks:type_name -> setpoint.api.v1.Sink
+	127, // 91: setpoint.api.v1.TestSinksResponse.tests:type_name -> setpoint.api.v1.SinkTest
+	2,   // 92: setpoint.api.v1.ApiService.GetStatus:input_type -> setpoint.api.v1.GetStatusRequest
+	4,   // 93: setpoint.api.v1.ApiService.RunJob:input_type -> setpoint.api.v1.RunJobRequest
+	6,   // 94: setpoint.api.v1.ApiService.GetJob:input_type -> setpoint.api.v1.GetJobRequest
+	8,   // 95: setpoint.api.v1.ApiService.ListJobs:input_type -> setpoint.api.v1.ListJobsRequest
+	10,  // 96: setpoint.api.v1.ApiService.StopJob:input_type -> setpoint.api.v1.StopJobRequest
+	11,  // 97: setpoint.api.v1.ApiService.StartJob:input_type -> setpoint.api.v1.StartJobRequest
+	12,  // 98: setpoint.api.v1.ApiService.RestartJob:input_type -> setpoint.api.v1.RestartJobRequest
+	13,  // 99: setpoint.api.v1.ApiService.ScaleJob:input_type -> setpoint.api.v1.ScaleJobRequest
+	14,  // 100: setpoint.api.v1.ApiService.RollbackJob:input_type -> setpoint.api.v1.RollbackJobRequest
+	15,  // 101: setpoint.api.v1.ApiService.RebalanceJob:input_type -> setpoint.api.v1.RebalanceJobRequest
+	16,  // 102: setpoint.api.v1.ApiService.RemoveJob:input_type -> setpoint.api.v1.RemoveJobRequest
+	18,  // 103: setpoint.api.v1.ApiService.ControlUpdate:input_type -> setpoint.api.v1.ControlUpdateRequest
+	19,  // 104: setpoint.api.v1.ApiService.Plan:input_type -> setpoint.api.v1.PlanRequest
+	21,  // 105: setpoint.api.v1.ApiService.ListTasks:input_type -> setpoint.api.v1.ListTasksRequest
+	23,  // 106: setpoint.api.v1.ApiService.GetTask:input_type -> setpoint.api.v1.GetTaskRequest
+	25,  // 107: setpoint.api.v1.ApiService.WhyTask:input_type -> setpoint.api.v1.WhyTaskRequest
+	27,  // 108: setpoint.api.v1.ApiService.TaskHistory:input_type -> setpoint.api.v1.TaskHistoryRequest
+	28,  // 109: setpoint.api.v1.ApiService.TaskLogs:input_type -> setpoint.api.v1.TaskLogsRequest
+	30,  // 110: setpoint.api.v1.ApiService.TaskExec:input_type -> setpoint.api.v1.TaskExecRequest
+	36,  // 111: setpoint.api.v1.ApiService.StopTask:input_type -> setpoint.api.v1.StopTaskRequest
+	38,  // 112: setpoint.api.v1.ApiService.ListNodes:input_type -> setpoint.api.v1.ListNodesRequest
+	40,  // 113: setpoint.api.v1.ApiService.GetNode:input_type -> setpoint.api.v1.GetNodeRequest
+	42,  // 114: setpoint.api.v1.ApiService.SetAvailability:input_type -> setpoint.api.v1.SetAvailabilityRequest
+	44,  // 115: setpoint.api.v1.ApiService.LabelNode:input_type -> setpoint.api.v1.LabelNodeRequest
+	45,  // 116: setpoint.api.v1.ApiService.DecommissionNode:input_type -> setpoint.api.v1.DecommissionNodeRequest
+	46,  // 117: setpoint.api.v1.ApiService.RemoveNode:input_type -> setpoint.api.v1.RemoveNodeRequest
+	48,  // 118: setpoint.api.v1.ApiService.ConfirmDown:input_type -> setpoint.api.v1.ConfirmDownRequest
+	50,  // 119: setpoint.api.v1.ApiService.ListPlugins:input_type -> setpoint.api.v1.ListPluginsRequest
+	52,  // 120: setpoint.api.v1.ApiService.GetPlugin:input_type -> setpoint.api.v1.GetPluginRequest
+	55,  // 121: setpoint.api.v1.ApiService.PluginLogs:input_type -> setpoint.api.v1.PluginLogsRequest
+	58,  // 122: setpoint.api.v1.ApiService.ReloadPlugin:input_type -> setpoint.api.v1.ReloadPluginRequest
+	61,  // 123: setpoint.api.v1.ApiService.ShadowPlugin:input_type -> setpoint.api.v1.ShadowPluginRequest
+	65,  // 124: setpoint.api.v1.ApiService.ConfirmPlugin:input_type -> setpoint.api.v1.ConfirmPluginRequest
+	67,  // 125: setpoint.api.v1.ApiService.ListCertificates:input_type -> setpoint.api.v1.ListCertificatesRequest
+	69,  // 126: setpoint.api.v1.ApiService.RevokeCertificate:input_type -> setpoint.api.v1.RevokeCertificateRequest
+	71,  // 127: setpoint.api.v1.ApiService.ReadAudit:input_type -> setpoint.api.v1.ReadAuditRequest
+	73,  // 128: setpoint.api.v1.ApiService.ListSecrets:input_type -> setpoint.api.v1.ListSecretsRequest
+	75,  // 129: setpoint.api.v1.ApiService.GetSecret:input_type -> setpoint.api.v1.GetSecretRequest
+	77,  // 130: setpoint.api.v1.ApiService.PutSecret:input_type -> setpoint.api.v1.PutSecretRequest
+	78,  // 131: setpoint.api.v1.ApiService.RemoveSecret:input_type -> setpoint.api.v1.RemoveSecretRequest
+	80,  // 132: setpoint.api.v1.ApiService.RekeySecrets:input_type -> setpoint.api.v1.RekeySecretsRequest
+	103, // 133: setpoint.api.v1.ApiService.ListSinks:input_type -> setpoint.api.v1.ListSinksRequest
+	105, // 134: setpoint.api.v1.ApiService.TestSinks:input_type -> setpoint.api.v1.TestSinksRequest
+	82,  // 135: setpoint.api.v1.ApiService.ListStalls:input_type -> setpoint.api.v1.ListStallsRequest
+	84,  // 136: setpoint.api.v1.ApiService.WatchEvents:input_type -> setpoint.api.v1.WatchEventsRequest
+	86,  // 137: setpoint.api.v1.ApiService.Login:input_type -> setpoint.api.v1.LoginRequest
+	88,  // 138: setpoint.api.v1.ApiService.RenewLogin:input_type -> setpoint.api.v1.RenewLoginRequest
+	90,  // 139: setpoint.api.v1.ApiService.OpenDashboard:input_type -> setpoint.api.v1.OpenDashboardRequest
+	92,  // 140: setpoint.api.v1.ApiService.CreateToken:input_type -> setpoint.api.v1.CreateTokenRequest
+	94,  // 141: setpoint.api.v1.ApiService.ListTokens:input_type -> setpoint.api.v1.ListTokensRequest
+	96,  // 142: setpoint.api.v1.ApiService.RevokeToken:input_type -> setpoint.api.v1.RevokeTokenRequest
+	98,  // 143: setpoint.api.v1.ApiService.GetAuthority:input_type -> setpoint.api.v1.GetAuthorityRequest
+	99,  // 144: setpoint.api.v1.ApiService.RotateAuthority:input_type -> setpoint.api.v1.RotateAuthorityRequest
+	100, // 145: setpoint.api.v1.ApiService.FinishAuthority:input_type -> setpoint.api.v1.FinishAuthorityRequest
+	3,   // 146: setpoint.api.v1.ApiService.GetStatus:output_type -> setpoint.api.v1.GetStatusResponse
+	5,   // 147: setpoint.api.v1.ApiService.RunJob:output_type -> setpoint.api.v1.JobResponse
+	7,   // 148: setpoint.api.v1.ApiService.GetJob:output_type -> setpoint.api.v1.GetJobResponse
+	9,   // 149: setpoint.api.v1.ApiService.ListJobs:output_type -> setpoint.api.v1.ListJobsResponse
+	5,   // 150: setpoint.api.v1.ApiService.StopJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 151: setpoint.api.v1.ApiService.StartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 152: setpoint.api.v1.ApiService.RestartJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 153: setpoint.api.v1.ApiService.ScaleJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 154: setpoint.api.v1.ApiService.RollbackJob:output_type -> setpoint.api.v1.JobResponse
+	5,   // 155: setpoint.api.v1.ApiService.RebalanceJob:output_type -> setpoint.api.v1.JobResponse
+	17,  // 156: setpoint.api.v1.ApiService.RemoveJob:output_type -> setpoint.api.v1.RemoveJobResponse
+	5,   // 157: setpoint.api.v1.ApiService.ControlUpdate:output_type -> setpoint.api.v1.JobResponse
+	128, // 158: setpoint.api.v1.ApiService.Plan:output_type -> setpoint.api.v1.PlanResponse
+	22,  // 159: setpoint.api.v1.ApiService.ListTasks:output_type -> setpoint.api.v1.ListTasksResponse
+	24,  // 160: setpoint.api.v1.ApiService.GetTask:output_type -> setpoint.api.v1.GetTaskResponse
+	26,  // 161: setpoint.api.v1.ApiService.WhyTask:output_type -> setpoint.api.v1.WhyTaskResponse
+	129, // 162: setpoint.api.v1.ApiService.TaskHistory:output_type -> setpoint.api.v1.TaskHistoryResponse
+	29,  // 163: setpoint.api.v1.ApiService.TaskLogs:output_type -> setpoint.api.v1.TaskLogsResponse
+	33,  // 164: setpoint.api.v1.ApiService.TaskExec:output_type -> setpoint.api.v1.TaskExecResponse
+	37,  // 165: setpoint.api.v1.ApiService.StopTask:output_type -> setpoint.api.v1.StopTaskResponse
+	39,  // 166: setpoint.api.v1.ApiService.ListNodes:output_type -> setpoint.api.v1.ListNodesResponse
+	41,  // 167: setpoint.api.v1.ApiService.GetNode:output_type -> setpoint.api.v1.NodeResponse
+	43,  // 168: setpoint.api.v1.ApiService.SetAvailability:output_type -> setpoint.api.v1.SetAvailabilityResponse
+	41,  // 169: setpoint.api.v1.ApiService.LabelNode:output_type -> setpoint.api.v1.NodeResponse
+	41,  // 170: setpoint.api.v1.ApiService.DecommissionNode:output_type -> setpoint.api.v1.NodeResponse
+	47,  // 171: setpoint.api.v1.ApiService.RemoveNode:output_type -> setpoint.api.v1.RemoveNodeResponse
+	49,  // 172: setpoint.api.v1.ApiService.ConfirmDown:output_type -> setpoint.api.v1.ConfirmDownResponse
+	51,  // 173: setpoint.api.v1.ApiService.ListPlugins:output_type -> setpoint.api.v1.ListPluginsResponse
+	53,  // 174: setpoint.api.v1.ApiService.GetPlugin:output_type -> setpoint.api.v1.GetPluginResponse
+	56,  // 175: setpoint.api.v1.ApiService.PluginLogs:output_type -> setpoint.api.v1.PluginLogsResponse
+	59,  // 176: setpoint.api.v1.ApiService.ReloadPlugin:output_type -> setpoint.api.v1.ReloadPluginResponse
+	62,  // 177: setpoint.api.v1.ApiService.ShadowPlugin:output_type -> setpoint.api.v1.ShadowPluginResponse
+	66,  // 178: setpoint.api.v1.ApiService.ConfirmPlugin:output_type -> setpoint.api.v1.ConfirmPluginResponse
+	68,  // 179: setpoint.api.v1.ApiService.ListCertificates:output_type -> setpoint.api.v1.ListCertificatesResponse
+	70,  // 180: setpoint.api.v1.ApiService.RevokeCertificate:output_type -> setpoint.api.v1.RevokeCertificateResponse
+	72,  // 181: setpoint.api.v1.ApiService.ReadAudit:output_type -> setpoint.api.v1.ReadAuditResponse
+	74,  // 182: setpoint.api.v1.ApiService.ListSecrets:output_type -> setpoint.api.v1.ListSecretsResponse
+	76,  // 183: setpoint.api.v1.ApiService.GetSecret:output_type -> setpoint.api.v1.SecretResponse
+	76,  // 184: setpoint.api.v1.ApiService.PutSecret:output_type -> setpoint.api.v1.SecretResponse
+	79,  // 185: setpoint.api.v1.ApiService.RemoveSecret:output_type -> setpoint.api.v1.RemoveSecretResponse
+	81,  // 186: setpoint.api.v1.ApiService.RekeySecrets:output_type -> setpoint.api.v1.RekeySecretsResponse
+	104, // 187: setpoint.api.v1.ApiService.ListSinks:output_type -> setpoint.api.v1.ListSinksResponse
+	106, // 188: setpoint.api.v1.ApiService.TestSinks:output_type -> setpoint.api.v1.TestSinksResponse
+	83,  // 189: setpoint.api.v1.ApiService.ListStalls:output_type -> setpoint.api.v1.ListStallsResponse
+	85,  // 190: setpoint.api.v1.ApiService.WatchEvents:output_type -> setpoint.api.v1.WatchEventsResponse
+	87,  // 191: setpoint.api.v1.ApiService.Login:output_type -> setpoint.api.v1.LoginResponse
+	89,  // 192: setpoint.api.v1.ApiService.RenewLogin:output_type -> setpoint.api.v1.RenewLoginResponse
+	91,  // 193: setpoint.api.v1.ApiService.OpenDashboard:output_type -> setpoint.api.v1.OpenDashboardResponse
+	93,  // 194: setpoint.api.v1.ApiService.CreateToken:output_type -> setpoint.api.v1.CreateTokenResponse
+	95,  // 195: setpoint.api.v1.ApiService.ListTokens:output_type -> setpoint.api.v1.ListTokensResponse
+	97,  // 196: setpoint.api.v1.ApiService.RevokeToken:output_type -> setpoint.api.v1.RevokeTokenResponse
+	101, // 197: setpoint.api.v1.ApiService.GetAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	101, // 198: setpoint.api.v1.ApiService.RotateAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	101, // 199: setpoint.api.v1.ApiService.FinishAuthority:output_type -> setpoint.api.v1.GetAuthorityResponse
+	146, // [146:200] is the sub-list for method output_type
+	92,  // [92:146] is the sub-list for method input_type
+	92,  // [92:92] is the sub-list for extension type_name
+	92,  // [92:92] is the sub-list for extension extendee
+	0,   // [0:92] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_api_proto_init() }
@@ -7273,7 +7462,7 @@ func file_setpoint_api_v1_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_api_proto_rawDesc), len(file_setpoint_api_v1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   107,
+			NumMessages:   111,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -2826,6 +2826,200 @@ func (x *Token) GetName() string {
 	return ""
 }
 
+// How people are told of what waits for too long.
+type Sink struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`            // alertmanager, webhook or exec
+	Target        string                 `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`        // who is told; never with a secret
+	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`          // idle: it had nothing to tell since the server's start; working; failing
+	Open          int64                  `protobuf:"varint,5,opt,name=open,proto3" json:"open,omitempty"`           // causes that were told and have not ended
+	Waiting       int64                  `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`     // beginnings and ends that are still to be told
+	Omitted       int64                  `protobuf:"varint,7,opt,name=omitted,proto3" json:"omitted,omitempty"`     // causes that nobody is told of, since too many are open
+	Delivered     int64                  `protobuf:"varint,8,opt,name=delivered,proto3" json:"delivered,omitempty"` // deliveries since the server's start
+	Failed        int64                  `protobuf:"varint,9,opt,name=failed,proto3" json:"failed,omitempty"`
+	Last          *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last,proto3" json:"last,omitempty"`       // delivery that arrived; absent: none did
+	Failure       string                 `protobuf:"bytes,11,opt,name=failure,proto3" json:"failure,omitempty"` // why the last one did not arrive; empty: it did
+	FailingSince  *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
+	Next          *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=next,proto3" json:"next,omitempty"` // when it is tried again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sink) Reset() {
+	*x = Sink{}
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sink) ProtoMessage() {}
+
+func (x *Sink) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sink.ProtoReflect.Descriptor instead.
+func (*Sink) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Sink) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Sink) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Sink) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Sink) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Sink) GetOpen() int64 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
+func (x *Sink) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Sink) GetOmitted() int64 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+func (x *Sink) GetDelivered() int64 {
+	if x != nil {
+		return x.Delivered
+	}
+	return 0
+}
+
+func (x *Sink) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *Sink) GetLast() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
+func (x *Sink) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+func (x *Sink) GetFailingSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FailingSince
+	}
+	return nil
+}
+
+func (x *Sink) GetNext() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+// What came of a trial.
+type SinkTest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sink          string                 `protobuf:"bytes,1,opt,name=sink,proto3" json:"sink,omitempty"`
+	Failure       string                 `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // empty: it arrived
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SinkTest) Reset() {
+	*x = SinkTest{}
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SinkTest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SinkTest) ProtoMessage() {}
+
+func (x *SinkTest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_api_v1_views_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SinkTest.ProtoReflect.Descriptor instead.
+func (*SinkTest) Descriptor() ([]byte, []int) {
+	return file_setpoint_api_v1_views_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SinkTest) GetSink() string {
+	if x != nil {
+		return x.Sink
+	}
+	return ""
+}
+
+func (x *SinkTest) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
 var File_setpoint_api_v1_views_proto protoreflect.FileDescriptor
 
 const file_setpoint_api_v1_views_proto_rawDesc = "" +
@@ -3108,7 +3302,25 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x124\n" +
 	"\acreated\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
 	"\aexpires\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04nameB;Z9github.com/setpointd/setpoint/proto/setpoint/api/v1;apiv1b\x06proto3"
+	"\x04name\x18\x05 \x01(\tR\x04name\"\x95\x03\n" +
+	"\x04Sink\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06target\x18\x03 \x01(\tR\x06target\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x12\n" +
+	"\x04open\x18\x05 \x01(\x03R\x04open\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\x03R\awaiting\x12\x18\n" +
+	"\aomitted\x18\a \x01(\x03R\aomitted\x12\x1c\n" +
+	"\tdelivered\x18\b \x01(\x03R\tdelivered\x12\x16\n" +
+	"\x06failed\x18\t \x01(\x03R\x06failed\x12.\n" +
+	"\x04last\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x04last\x12\x18\n" +
+	"\afailure\x18\v \x01(\tR\afailure\x12?\n" +
+	"\rfailing_since\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\x12.\n" +
+	"\x04next\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x04next\"8\n" +
+	"\bSinkTest\x12\x12\n" +
+	"\x04sink\x18\x01 \x01(\tR\x04sink\x12\x18\n" +
+	"\afailure\x18\x02 \x01(\tR\afailureB;Z9github.com/setpointd/setpoint/proto/setpoint/api/v1;apiv1b\x06proto3"
 
 var (
 	file_setpoint_api_v1_views_proto_rawDescOnce sync.Once
@@ -3122,7 +3334,7 @@ func file_setpoint_api_v1_views_proto_rawDescGZIP() []byte {
 	return file_setpoint_api_v1_views_proto_rawDescData
 }
 
-var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_setpoint_api_v1_views_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*Task)(nil),                  // 0: setpoint.api.v1.Task
 	(*Desired)(nil),               // 1: setpoint.api.v1.Desired
@@ -3153,87 +3365,92 @@ var file_setpoint_api_v1_views_proto_goTypes = []any{
 	(*SecretInfo)(nil),            // 26: setpoint.api.v1.SecretInfo
 	(*SecretVersion)(nil),         // 27: setpoint.api.v1.SecretVersion
 	(*Token)(nil),                 // 28: setpoint.api.v1.Token
-	nil,                           // 29: setpoint.api.v1.Node.LabelsEntry
-	nil,                           // 30: setpoint.api.v1.AuditEntry.OnEntry
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 32: setpoint.v1.TaskSpec
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
-	(*v1.Resources)(nil),          // 34: setpoint.v1.Resources
-	(*v1.NodeDescription)(nil),    // 35: setpoint.v1.NodeDescription
-	(*v1.JobSpec)(nil),            // 36: setpoint.v1.JobSpec
+	(*Sink)(nil),                  // 29: setpoint.api.v1.Sink
+	(*SinkTest)(nil),              // 30: setpoint.api.v1.SinkTest
+	nil,                           // 31: setpoint.api.v1.Node.LabelsEntry
+	nil,                           // 32: setpoint.api.v1.AuditEntry.OnEntry
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*v1.TaskSpec)(nil),           // 34: setpoint.v1.TaskSpec
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(*v1.Resources)(nil),          // 36: setpoint.v1.Resources
+	(*v1.NodeDescription)(nil),    // 37: setpoint.v1.NodeDescription
+	(*v1.JobSpec)(nil),            // 38: setpoint.v1.JobSpec
 }
 var file_setpoint_api_v1_views_proto_depIdxs = []int32{
 	1,  // 0: setpoint.api.v1.Task.desired:type_name -> setpoint.api.v1.Desired
 	2,  // 1: setpoint.api.v1.Task.observed:type_name -> setpoint.api.v1.Observed
 	3,  // 2: setpoint.api.v1.Task.condition:type_name -> setpoint.api.v1.Condition
 	6,  // 3: setpoint.api.v1.Task.stalls:type_name -> setpoint.api.v1.Stall
-	31, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
-	31, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
+	33, // 4: setpoint.api.v1.Task.created:type_name -> google.protobuf.Timestamp
+	33, // 5: setpoint.api.v1.Task.placed:type_name -> google.protobuf.Timestamp
 	5,  // 6: setpoint.api.v1.Task.ports:type_name -> setpoint.api.v1.Port
-	32, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
+	34, // 7: setpoint.api.v1.Task.spec:type_name -> setpoint.v1.TaskSpec
 	4,  // 8: setpoint.api.v1.Task.addresses:type_name -> setpoint.api.v1.Address
-	31, // 9: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
-	33, // 10: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
-	31, // 11: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
-	31, // 12: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	33, // 9: setpoint.api.v1.Desired.since:type_name -> google.protobuf.Timestamp
+	35, // 10: setpoint.api.v1.Desired.grace:type_name -> google.protobuf.Duration
+	33, // 11: setpoint.api.v1.Observed.at:type_name -> google.protobuf.Timestamp
+	33, // 12: setpoint.api.v1.Condition.since:type_name -> google.protobuf.Timestamp
 	7,  // 13: setpoint.api.v1.Stall.subject:type_name -> setpoint.api.v1.Subject
-	31, // 14: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
-	31, // 15: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
+	33, // 14: setpoint.api.v1.Stall.since:type_name -> google.protobuf.Timestamp
+	33, // 15: setpoint.api.v1.Stall.changed:type_name -> google.protobuf.Timestamp
 	8,  // 16: setpoint.api.v1.Stall.facts:type_name -> setpoint.api.v1.Facts
 	9,  // 17: setpoint.api.v1.Facts.excluded:type_name -> setpoint.api.v1.Exclusion
-	31, // 18: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
-	29, // 19: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
-	34, // 20: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
-	34, // 21: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
-	34, // 22: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
+	33, // 18: setpoint.api.v1.Node.since:type_name -> google.protobuf.Timestamp
+	31, // 19: setpoint.api.v1.Node.labels:type_name -> setpoint.api.v1.Node.LabelsEntry
+	36, // 20: setpoint.api.v1.Node.capacity:type_name -> setpoint.v1.Resources
+	36, // 21: setpoint.api.v1.Node.used:type_name -> setpoint.v1.Resources
+	36, // 22: setpoint.api.v1.Node.free:type_name -> setpoint.v1.Resources
 	5,  // 23: setpoint.api.v1.Node.ports:type_name -> setpoint.api.v1.Port
-	35, // 24: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
+	37, // 24: setpoint.api.v1.Node.description:type_name -> setpoint.v1.NodeDescription
 	13, // 25: setpoint.api.v1.Node.drain:type_name -> setpoint.api.v1.Drain
-	31, // 26: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
+	33, // 26: setpoint.api.v1.Node.joined:type_name -> google.protobuf.Timestamp
 	6,  // 27: setpoint.api.v1.Node.stalls:type_name -> setpoint.api.v1.Stall
 	11, // 28: setpoint.api.v1.Node.holders:type_name -> setpoint.api.v1.Holder
 	12, // 29: setpoint.api.v1.Node.pools:type_name -> setpoint.api.v1.Pool
-	34, // 30: setpoint.api.v1.Holder.reserves:type_name -> setpoint.v1.Resources
+	36, // 30: setpoint.api.v1.Holder.reserves:type_name -> setpoint.v1.Resources
 	5,  // 31: setpoint.api.v1.Holder.ports:type_name -> setpoint.api.v1.Port
 	4,  // 32: setpoint.api.v1.Holder.addresses:type_name -> setpoint.api.v1.Address
-	31, // 33: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
-	33, // 34: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
-	31, // 35: setpoint.api.v1.Drain.until:type_name -> google.protobuf.Timestamp
-	36, // 36: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
-	31, // 37: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
-	31, // 38: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
+	33, // 33: setpoint.api.v1.Drain.since:type_name -> google.protobuf.Timestamp
+	35, // 34: setpoint.api.v1.Drain.deadline:type_name -> google.protobuf.Duration
+	33, // 35: setpoint.api.v1.Drain.until:type_name -> google.protobuf.Timestamp
+	38, // 36: setpoint.api.v1.Job.spec:type_name -> setpoint.v1.JobSpec
+	33, // 37: setpoint.api.v1.Job.created:type_name -> google.protobuf.Timestamp
+	33, // 38: setpoint.api.v1.Job.changed:type_name -> google.protobuf.Timestamp
 	16, // 39: setpoint.api.v1.Job.counts:type_name -> setpoint.api.v1.JobCounts
 	17, // 40: setpoint.api.v1.Job.update:type_name -> setpoint.api.v1.Update
 	6,  // 41: setpoint.api.v1.Job.stalls:type_name -> setpoint.api.v1.Stall
 	18, // 42: setpoint.api.v1.Job.slots:type_name -> setpoint.api.v1.Slot
 	19, // 43: setpoint.api.v1.Job.versions:type_name -> setpoint.api.v1.JobVersion
 	15, // 44: setpoint.api.v1.Job.rebalance:type_name -> setpoint.api.v1.Rebalance
-	31, // 45: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
-	31, // 46: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
-	31, // 47: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
-	31, // 48: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
-	31, // 49: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
-	31, // 50: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
-	36, // 51: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
-	31, // 52: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
+	33, // 45: setpoint.api.v1.Rebalance.since:type_name -> google.protobuf.Timestamp
+	33, // 46: setpoint.api.v1.Update.started:type_name -> google.protobuf.Timestamp
+	33, // 47: setpoint.api.v1.Update.since:type_name -> google.protobuf.Timestamp
+	33, // 48: setpoint.api.v1.Slot.not_up_since:type_name -> google.protobuf.Timestamp
+	33, // 49: setpoint.api.v1.Slot.up_since:type_name -> google.protobuf.Timestamp
+	33, // 50: setpoint.api.v1.JobVersion.created:type_name -> google.protobuf.Timestamp
+	38, // 51: setpoint.api.v1.JobVersion.spec:type_name -> setpoint.v1.JobSpec
+	33, // 52: setpoint.api.v1.Plugin.since:type_name -> google.protobuf.Timestamp
 	6,  // 53: setpoint.api.v1.Plugin.stalls:type_name -> setpoint.api.v1.Stall
 	22, // 54: setpoint.api.v1.WhyNode.reasons:type_name -> setpoint.api.v1.WhyReason
-	31, // 55: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
+	33, // 55: setpoint.api.v1.Event.time:type_name -> google.protobuf.Timestamp
 	7,  // 56: setpoint.api.v1.Event.subject:type_name -> setpoint.api.v1.Subject
-	31, // 57: setpoint.api.v1.Certificate.issued:type_name -> google.protobuf.Timestamp
-	31, // 58: setpoint.api.v1.Certificate.expires:type_name -> google.protobuf.Timestamp
-	31, // 59: setpoint.api.v1.Certificate.revoked:type_name -> google.protobuf.Timestamp
-	31, // 60: setpoint.api.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	30, // 61: setpoint.api.v1.AuditEntry.on:type_name -> setpoint.api.v1.AuditEntry.OnEntry
+	33, // 57: setpoint.api.v1.Certificate.issued:type_name -> google.protobuf.Timestamp
+	33, // 58: setpoint.api.v1.Certificate.expires:type_name -> google.protobuf.Timestamp
+	33, // 59: setpoint.api.v1.Certificate.revoked:type_name -> google.protobuf.Timestamp
+	33, // 60: setpoint.api.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	32, // 61: setpoint.api.v1.AuditEntry.on:type_name -> setpoint.api.v1.AuditEntry.OnEntry
 	27, // 62: setpoint.api.v1.SecretInfo.versions:type_name -> setpoint.api.v1.SecretVersion
-	31, // 63: setpoint.api.v1.SecretVersion.created:type_name -> google.protobuf.Timestamp
-	31, // 64: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
-	31, // 65: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	66, // [66:66] is the sub-list for method output_type
-	66, // [66:66] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	33, // 63: setpoint.api.v1.SecretVersion.created:type_name -> google.protobuf.Timestamp
+	33, // 64: setpoint.api.v1.Token.created:type_name -> google.protobuf.Timestamp
+	33, // 65: setpoint.api.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	33, // 66: setpoint.api.v1.Sink.last:type_name -> google.protobuf.Timestamp
+	33, // 67: setpoint.api.v1.Sink.failing_since:type_name -> google.protobuf.Timestamp
+	33, // 68: setpoint.api.v1.Sink.next:type_name -> google.protobuf.Timestamp
+	69, // [69:69] is the sub-list for method output_type
+	69, // [69:69] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_setpoint_api_v1_views_proto_init() }
@@ -3247,7 +3464,7 @@ func file_setpoint_api_v1_views_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_api_v1_views_proto_rawDesc), len(file_setpoint_api_v1_views_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

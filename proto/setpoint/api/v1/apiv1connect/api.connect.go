@@ -127,6 +127,10 @@ const (
 	ApiServiceRemoveSecretProcedure = "/setpoint.api.v1.ApiService/RemoveSecret"
 	// ApiServiceRekeySecretsProcedure is the fully-qualified name of the ApiService's RekeySecrets RPC.
 	ApiServiceRekeySecretsProcedure = "/setpoint.api.v1.ApiService/RekeySecrets"
+	// ApiServiceListSinksProcedure is the fully-qualified name of the ApiService's ListSinks RPC.
+	ApiServiceListSinksProcedure = "/setpoint.api.v1.ApiService/ListSinks"
+	// ApiServiceTestSinksProcedure is the fully-qualified name of the ApiService's TestSinks RPC.
+	ApiServiceTestSinksProcedure = "/setpoint.api.v1.ApiService/TestSinks"
 	// ApiServiceListStallsProcedure is the fully-qualified name of the ApiService's ListStalls RPC.
 	ApiServiceListStallsProcedure = "/setpoint.api.v1.ApiService/ListStalls"
 	// ApiServiceWatchEventsProcedure is the fully-qualified name of the ApiService's WatchEvents RPC.
@@ -238,6 +242,10 @@ type ApiServiceClient interface {
 	RemoveSecret(context.Context, *connect.Request[v1.RemoveSecretRequest]) (*connect.Response[v1.RemoveSecretResponse], error)
 	// Makes another key, seals all secrets with it, and drops the old one. Role: admin.
 	RekeySecrets(context.Context, *connect.Request[v1.RekeySecretsRequest]) (*connect.Response[v1.RekeySecretsResponse], error)
+	// Who tells people of what waits for too long, and how it goes. Role: reader.
+	ListSinks(context.Context, *connect.Request[v1.ListSinksRequest]) (*connect.Response[v1.ListSinksResponse], error)
+	// Has sinks tell that nothing is wrong, and says what came of it. Role: operator.
+	TestSinks(context.Context, *connect.Request[v1.TestSinksRequest]) (*connect.Response[v1.TestSinksResponse], error)
 	// Everything that waits, longest first. Role: reader.
 	ListStalls(context.Context, *connect.Request[v1.ListStallsRequest]) (*connect.Response[v1.ListStallsResponse], error)
 	// What happened, turn by turn. Too old a revision is OUT_OF_RANGE, "compacted": list again and watch from there. Role: reader.
@@ -535,6 +543,19 @@ func NewApiServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(apiServiceMethods.ByName("RekeySecrets")),
 			connect.WithClientOptions(opts...),
 		),
+		listSinks: connect.NewClient[v1.ListSinksRequest, v1.ListSinksResponse](
+			httpClient,
+			baseURL+ApiServiceListSinksProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("ListSinks")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		testSinks: connect.NewClient[v1.TestSinksRequest, v1.TestSinksResponse](
+			httpClient,
+			baseURL+ApiServiceTestSinksProcedure,
+			connect.WithSchema(apiServiceMethods.ByName("TestSinks")),
+			connect.WithClientOptions(opts...),
+		),
 		listStalls: connect.NewClient[v1.ListStallsRequest, v1.ListStallsResponse](
 			httpClient,
 			baseURL+ApiServiceListStallsProcedure,
@@ -650,6 +671,8 @@ type apiServiceClient struct {
 	putSecret         *connect.Client[v1.PutSecretRequest, v1.SecretResponse]
 	removeSecret      *connect.Client[v1.RemoveSecretRequest, v1.RemoveSecretResponse]
 	rekeySecrets      *connect.Client[v1.RekeySecretsRequest, v1.RekeySecretsResponse]
+	listSinks         *connect.Client[v1.ListSinksRequest, v1.ListSinksResponse]
+	testSinks         *connect.Client[v1.TestSinksRequest, v1.TestSinksResponse]
 	listStalls        *connect.Client[v1.ListStallsRequest, v1.ListStallsResponse]
 	watchEvents       *connect.Client[v1.WatchEventsRequest, v1.WatchEventsResponse]
 	login             *connect.Client[v1.LoginRequest, v1.LoginResponse]
@@ -868,6 +891,16 @@ func (c *apiServiceClient) RekeySecrets(ctx context.Context, req *connect.Reques
 	return c.rekeySecrets.CallUnary(ctx, req)
 }
 
+// ListSinks calls setpoint.api.v1.ApiService.ListSinks.
+func (c *apiServiceClient) ListSinks(ctx context.Context, req *connect.Request[v1.ListSinksRequest]) (*connect.Response[v1.ListSinksResponse], error) {
+	return c.listSinks.CallUnary(ctx, req)
+}
+
+// TestSinks calls setpoint.api.v1.ApiService.TestSinks.
+func (c *apiServiceClient) TestSinks(ctx context.Context, req *connect.Request[v1.TestSinksRequest]) (*connect.Response[v1.TestSinksResponse], error) {
+	return c.testSinks.CallUnary(ctx, req)
+}
+
 // ListStalls calls setpoint.api.v1.ApiService.ListStalls.
 func (c *apiServiceClient) ListStalls(ctx context.Context, req *connect.Request[v1.ListStallsRequest]) (*connect.Response[v1.ListStallsResponse], error) {
 	return c.listStalls.CallUnary(ctx, req)
@@ -1007,6 +1040,10 @@ type ApiServiceHandler interface {
 	RemoveSecret(context.Context, *connect.Request[v1.RemoveSecretRequest]) (*connect.Response[v1.RemoveSecretResponse], error)
 	// Makes another key, seals all secrets with it, and drops the old one. Role: admin.
 	RekeySecrets(context.Context, *connect.Request[v1.RekeySecretsRequest]) (*connect.Response[v1.RekeySecretsResponse], error)
+	// Who tells people of what waits for too long, and how it goes. Role: reader.
+	ListSinks(context.Context, *connect.Request[v1.ListSinksRequest]) (*connect.Response[v1.ListSinksResponse], error)
+	// Has sinks tell that nothing is wrong, and says what came of it. Role: operator.
+	TestSinks(context.Context, *connect.Request[v1.TestSinksRequest]) (*connect.Response[v1.TestSinksResponse], error)
 	// Everything that waits, longest first. Role: reader.
 	ListStalls(context.Context, *connect.Request[v1.ListStallsRequest]) (*connect.Response[v1.ListStallsResponse], error)
 	// What happened, turn by turn. Too old a revision is OUT_OF_RANGE, "compacted": list again and watch from there. Role: reader.
@@ -1300,6 +1337,19 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(apiServiceMethods.ByName("RekeySecrets")),
 		connect.WithHandlerOptions(opts...),
 	)
+	apiServiceListSinksHandler := connect.NewUnaryHandler(
+		ApiServiceListSinksProcedure,
+		svc.ListSinks,
+		connect.WithSchema(apiServiceMethods.ByName("ListSinks")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	apiServiceTestSinksHandler := connect.NewUnaryHandler(
+		ApiServiceTestSinksProcedure,
+		svc.TestSinks,
+		connect.WithSchema(apiServiceMethods.ByName("TestSinks")),
+		connect.WithHandlerOptions(opts...),
+	)
 	apiServiceListStallsHandler := connect.NewUnaryHandler(
 		ApiServiceListStallsProcedure,
 		svc.ListStalls,
@@ -1453,6 +1503,10 @@ func NewApiServiceHandler(svc ApiServiceHandler, opts ...connect.HandlerOption) 
 			apiServiceRemoveSecretHandler.ServeHTTP(w, r)
 		case ApiServiceRekeySecretsProcedure:
 			apiServiceRekeySecretsHandler.ServeHTTP(w, r)
+		case ApiServiceListSinksProcedure:
+			apiServiceListSinksHandler.ServeHTTP(w, r)
+		case ApiServiceTestSinksProcedure:
+			apiServiceTestSinksHandler.ServeHTTP(w, r)
 		case ApiServiceListStallsProcedure:
 			apiServiceListStallsHandler.ServeHTTP(w, r)
 		case ApiServiceWatchEventsProcedure:
@@ -1646,6 +1700,14 @@ func (UnimplementedApiServiceHandler) RemoveSecret(context.Context, *connect.Req
 
 func (UnimplementedApiServiceHandler) RekeySecrets(context.Context, *connect.Request[v1.RekeySecretsRequest]) (*connect.Response[v1.RekeySecretsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.RekeySecrets is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) ListSinks(context.Context, *connect.Request[v1.ListSinksRequest]) (*connect.Response[v1.ListSinksResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.ListSinks is not implemented"))
+}
+
+func (UnimplementedApiServiceHandler) TestSinks(context.Context, *connect.Request[v1.TestSinksRequest]) (*connect.Response[v1.TestSinksResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.api.v1.ApiService.TestSinks is not implemented"))
 }
 
 func (UnimplementedApiServiceHandler) ListStalls(context.Context, *connect.Request[v1.ListStallsRequest]) (*connect.Response[v1.ListStallsResponse], error) {
