@@ -139,6 +139,29 @@ fmt: $(BIN)/gofumpt $(BUF) ## Format Go and .proto files
 	$(BIN)/gofumpt -w $(SOURCE)
 	$(BUF) format -w
 
+##@ Deploy
+
+.PHONY: rules
+rules: $(BIN)/promtool ## Check the alert rules and the dashboard's queries with promtool (which is long to build at first)
+	SETPOINT_PROMTOOL=$(abspath $(BIN)/promtool) go test -count=1 ./core/metrics -run 'Rules|Dashboard|Deploy'
+
+# Packages have numbers for versions: v1.2.3-4-gabc is 1.2.3.4.gabc, and what has no tag comes before the first that has.
+PACKAGE_VERSION ?= $(shell echo '$(VERSION)' | sed -e 's/^v\([0-9]\)/\1/' -e 't dots' -e 's/^/0.0.0~/' -e ':dots' -e 's/-/./g')
+PACKAGE_ARCH ?= $(shell go env GOARCH)
+
+.PHONY: packages
+packages: $(BIN)/nfpm ## Build dist/*.deb and dist/*.rpm
+	@mkdir -p bin/package dist
+	CGO_ENABLED=0 GOARCH=$(PACKAGE_ARCH) go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o bin/package/ ./cmd/setpoint
+	CGO_ENABLED=0 GOARCH=$(PACKAGE_ARCH) go build -trimpath -ldflags '-s -w' -o bin/package/ ./cmd/setpoint-shim ./cmd/setpoint-plugin
+	for kind in deb rpm; do \
+		PACKAGE_VERSION='$(PACKAGE_VERSION)' PACKAGE_ARCH=$(PACKAGE_ARCH) $(BIN)/nfpm package --config deploy/packages/nfpm.yaml --packager $$kind --target dist/; \
+	done
+
+.PHONY: packages-check
+packages-check: packages ## Install the packages into a scratch directory and start what they have (dpkg; rpm where it is installed)
+	.ci/packages
+
 ##@ Generated code
 
 PROTO_TOOLS := $(BUF) $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/protoc-gen-connect-go
@@ -157,7 +180,7 @@ proto-check: $(PROTO_TOOLS) ## Lint the .proto files; fail if the generated Go, 
 proto-baseline: $(BUF) ## Promise the plugin protocol as it is; part of a release
 	@.ci/proto baseline $(BUF)
 
-# Tools: pinned in tools/go.mod and, for the large one, in tools/lint/go.mod.
+# Tools: pinned in tools/go.mod and, for the large ones, in tools/lint, tools/nfpm and tools/promtool.
 
 # buf comes ready built where there is npm, and is built from source elsewhere.
 $(BUF):
@@ -174,11 +197,24 @@ $(BIN)/protoc-gen-go-grpc: PKG := google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(BIN)/protoc-gen-connect-go: PKG := connectrpc.com/connect/cmd/protoc-gen-connect-go
 $(BIN)/gofumpt: PKG := mvdan.cc/gofumpt
 $(BIN)/benchstat: PKG := golang.org/x/perf/cmd/benchstat
+$(BIN)/nfpm: PKG := github.com/goreleaser/nfpm/v2/cmd/nfpm
+$(BIN)/promtool: PKG := github.com/prometheus/prometheus/cmd/promtool
 $(BIN)/golangci-lint: PKG := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 $(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	@mkdir -p $(BIN)
 	go -C tools/lint build -o ../../$@ $(PKG)
+	@touch $@
+
+$(BIN)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
+	@mkdir -p $(BIN)
+	go -C tools/nfpm build -o ../../$@ $(PKG)
+	@touch $@
+
+# Without service discovery, which rules do not need and most of its code is.
+$(BIN)/promtool: tools/promtool/go.mod tools/promtool/go.sum
+	@mkdir -p $(BIN)
+	go -C tools/promtool build -tags remove_all_sd -o ../../$@ $(PKG)
 	@touch $@
 
 $(BIN)/%: tools/go.mod tools/go.sum

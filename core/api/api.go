@@ -136,7 +136,9 @@ type service struct {
 	pinning *sync.RWMutex // read-locked from the moment a job's secrets are looked up until the job is committed; locked while a secret goes
 }
 
-func (a *API) service() *service { return &service{a.opts, a.trying, &a.streams, &a.logins, &a.pinning} }
+func (a *API) service() *service {
+	return &service{a.opts, a.trying, &a.streams, &a.logins, &a.pinning}
+}
 
 // view returns the newest committed state as it is seen now.
 func (v *service) view() *engine.State { return v.opts.Engine.View().At(v.opts.Now()) }
