@@ -55,7 +55,7 @@ func argumentNames() map[string][]names {
 		"node inspect": {nodeNames}, "node label": {nodeNames, labelNames}, "node drain": {nodeNames}, "node activate": {nodeNames}, "node pause": {nodeNames},
 		"node decommission": {nodeNames}, "node confirm-down": {nodeNames}, "node rm": {nodeNames},
 		"plugin inspect": {pluginNames}, "plugin logs": {pluginNames}, "plugin reload": {pluginNames}, "plugin shadow": {pluginNames}, "plugin confirm": {pluginNames},
-		"secret inspect": {secretNames}, "secret rotate": {secretNames}, "secret rm": {secretNames}, "token rm": {tokenNames}, "cert revoke": {certNames},
+		"secret inspect": {secretNames}, "secret rotate": {secretNames}, "secret rm": {secretNames}, "notify test": {sinkNames}, "token rm": {tokenNames}, "cert revoke": {certNames},
 	}
 }
 
@@ -214,6 +214,18 @@ func secretNames(ctx context.Context, s *server, _ []string, _ string) ([]string
 		out = append(out, x.GetName())
 	}
 	return out, err
+}
+
+func sinkNames(ctx context.Context, s *server, _ []string, _ string) ([]string, error) {
+	res, err := ask(ctx, s, s.ListSinks, &apiv1.ListSinksRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, x := range res.GetSinks() {
+		out = append(out, x.GetName()+"\t"+x.GetKind())
+	}
+	return out, nil
 }
 
 func tokenNames(ctx context.Context, s *server, _ []string, _ string) ([]string, error) {
