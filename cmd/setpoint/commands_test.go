@@ -330,6 +330,16 @@ func TestJobScaleWaitsForSurplus(t *testing.T) {
 	}
 }
 
+// Nobody can see a lost task stop, so nobody waits for it.
+func TestJobScaleDoesNotWaitForLostTasks(t *testing.T) {
+	f := newFake(t)
+	busy, lost := webJob("running", 2, 3), webJob("running", 2, 3)
+	busy.Counts.Stopping, busy.Counts.StoppingLost = 2, 1
+	lost.Counts.Stopping, lost.Counts.StoppingLost = 1, 1
+	f.job = frames(busy, busy, lost)
+	f.run(t, "job", "scale", "web", "3", "--wait", "20s").expect(t, exitDone, []string{"3/3 up, 2 stopping (1 lost)\n", "web: version 2 running, 3/3 up\n"}, nil)
+}
+
 func TestJobRemoveWaits(t *testing.T) {
 	f := newFake(t)
 	var asked atomic.Int64

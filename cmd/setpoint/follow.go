@@ -133,10 +133,10 @@ func onlyHeld(j *apiv1.Job) verdict {
 	return done
 }
 
-// scaled wants surplus tasks to have been seen to stop, besides.
+// scaled wants surplus tasks to have been seen to stop, besides; of those that are lost nobody can see it.
 func scaled(j *apiv1.Job, version uint64) (verdict, string) {
 	v, why := running(j, version)
-	if v == done && j.GetCounts().GetStopping() > 0 {
+	if c := j.GetCounts(); v == done && c.GetStopping() > c.GetStoppingLost() {
 		return pending, ""
 	}
 	return v, why
@@ -351,6 +351,9 @@ func jobLine(j *apiv1.Job) string {
 	}
 	if c.GetStopping() > 0 {
 		line += fmt.Sprintf(", %d stopping", c.GetStopping())
+		if n := c.GetStoppingLost(); n > 0 {
+			line += fmt.Sprintf(" (%d lost)", n)
+		}
 	}
 	if c.GetStalled() > 0 {
 		line += fmt.Sprintf(", %d stalled", c.GetStalled())

@@ -186,16 +186,18 @@ func TestJobIsCounted(t *testing.T) {
 	s := serve(t, nil)
 	stale := with(running("web/2/3", "a"), func(t *cluster.Task) { t.SpecVersion, t.JobVersion = 1, 1 })
 	leaving := with(running("web/4/3", "a"), func(t *cluster.Task) { t.Desired.State, t.Desired.Since = cluster.DesiredShutdown, at(8*time.Second) })
-	s.engine.set(9, node("a", "n1"), job("web", 3), slot("web", "1"), slot("web", "2"), slot("web", "3"),
+	lost := with(leaving, func(t *cluster.Task) { t.ID, t.Slot, t.Placement.Node = "web/1/2", "1", "b" })
+	down := with(node("b", "n2"), func(n *cluster.Node) { n.Status.State = cluster.NodeDown })
+	s.engine.set(9, node("a", "n1"), down, job("web", 3), slot("web", "1"), slot("web", "2"), slot("web", "3"),
 		with(slot("web", "4"), func(s *cluster.Slot) { s.Unwanted = true }),
-		running("web/1/3", "a"), stale, task("web/3/3"), leaving, groupStall("web"),
+		running("web/1/3", "a"), stale, task("web/3/3"), leaving, lost, groupStall("web"),
 	)
 	res, err := s.as(pki.RoleReader).GetJob(t.Context(), connect.NewRequest(&apiv1.GetJobRequest{Job: "web"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	j := res.Msg.GetJob()
-	want := &apiv1.JobCounts{Wanted: 3, Up: 2, Stale: 1, Running: 3, Stopping: 1, Stalled: 1}
+	want := &apiv1.JobCounts{Wanted: 3, Up: 2, Stale: 1, Running: 3, Stopping: 2, StoppingLost: 1, Stalled: 1}
 	if !proto.Equal(j.GetCounts(), want) {
 		t.Errorf("counts are %v, want %v", j.GetCounts(), want)
 	}

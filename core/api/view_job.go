@@ -25,6 +25,7 @@ type slotFacts struct {
 	stalls  []*apiv1.Stall
 	running int
 	leaving int
+	lost    int // of leaving: on nodes that are down
 }
 
 // wanted reports whether the job wants a task in the slot. A slot that is limited to nodes all of which are refused is not wanted and says
@@ -62,6 +63,9 @@ func slotFactsOf(s *engine.State, j *cluster.Job, slot *cluster.Slot, stalls []*
 		}
 		if !t.Desired.State.Wanted() && !t.Dead() {
 			f.leaving++
+			if t.ConditionOn(n).State == cluster.Lost {
+				f.lost++
+			}
 		}
 		for _, stall := range s.TaskStalls(t) {
 			f.stalls = append(f.stalls, stallView(s, &stall))
@@ -146,6 +150,7 @@ func jobView(s *engine.State, j *cluster.Job, stalls slotStalls, all bool) *apiv
 func count(c *apiv1.JobCounts, f *slotFacts) {
 	c.Running += int64(f.running)
 	c.Stopping += int64(f.leaving)
+	c.StoppingLost += int64(f.lost)
 	if !f.wanted() {
 		return
 	}

@@ -32,6 +32,7 @@ type JobCounts struct {
 	Stale      int64 `json:"stale"`
 	Running    int64 `json:"running"`
 	Stopping   int64 `json:"stopping"`
+	Lost       int64 `json:"stopping_lost"`
 	Stalled    int64 `json:"stalled"`
 	Limited    bool  `json:"limited"`
 	Eligible   int64 `json:"eligible"`
@@ -98,7 +99,7 @@ func OfJob(j *apiv1.Job) Job {
 		Name: j.GetName(), Type: j.GetType(), State: j.GetState(), Version: j.GetVersion(), SpecVersion: j.GetSpecVersion(), Stopped: j.GetStopped(),
 		Counts: JobCounts{
 			Wanted: c.GetWanted(), Up: c.GetUp(), Done: c.GetDone(), Failed: c.GetFailed(), Queued: c.GetQueued(), Held: c.GetHeld(), Stale: c.GetStale(), Running: c.GetRunning(),
-			Stopping: c.GetStopping(), Stalled: c.GetStalled(), Limited: c.GetLimited(), Eligible: c.GetEligible(), EligibleOf: c.GetEligibleOf(),
+			Stopping: c.GetStopping(), Lost: c.GetStoppingLost(), Stalled: c.GetStalled(), Limited: c.GetLimited(), Eligible: c.GetEligible(), EligibleOf: c.GetEligibleOf(),
 		},
 		Stalls: OfStalls(j.GetStalls()), Created: moment(j.GetCreated()), Changed: moment(j.GetChanged()), Spec: ofJobSpec(j.GetSpec()),
 		Slots: each(j.GetSlots(), ofSlot), Versions: each(j.GetVersions(), ofJobVersion),

@@ -1508,14 +1508,15 @@ type JobCounts struct {
 	Done          int64                  `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`      // wanted slots that need no task any more
 	Failed        int64                  `protobuf:"varint,12,opt,name=failed,proto3" json:"failed,omitempty"` // done slots whose last task did not end well
 	Held          int64                  `protobuf:"varint,4,opt,name=held,proto3" json:"held,omitempty"`
-	Stale         int64                  `protobuf:"varint,5,opt,name=stale,proto3" json:"stale,omitempty"`                              // wanted slots whose content is not that of the newest version
-	Running       int64                  `protobuf:"varint,6,opt,name=running,proto3" json:"running,omitempty"`                          // tasks observed running, whatever is wanted of them
-	Stopping      int64                  `protobuf:"varint,7,opt,name=stopping,proto3" json:"stopping,omitempty"`                        // tasks told to stop and not seen to have stopped
-	Stalled       int64                  `protobuf:"varint,8,opt,name=stalled,proto3" json:"stalled,omitempty"`                          // wanted slots that wait for something
-	Limited       bool                   `protobuf:"varint,9,opt,name=limited,proto3" json:"limited,omitempty"`                          // the slots are limited to nodes; only then the next two count
-	Eligible      int64                  `protobuf:"varint,10,opt,name=eligible,proto3" json:"eligible,omitempty"`                       // limited slots that are wanted; filters refuse all nodes of the others
-	Queued        int64                  `protobuf:"varint,13,opt,name=queued,proto3" json:"queued,omitempty"`                           // wanted slots that wait for their turn: the job limits how many have a task at a time
-	EligibleOf    int64                  `protobuf:"varint,11,opt,name=eligible_of,json=eligibleOf,proto3" json:"eligible_of,omitempty"` // nodes, if each slot is limited to one of them; otherwise limited slots
+	Stale         int64                  `protobuf:"varint,5,opt,name=stale,proto3" json:"stale,omitempty"`                                    // wanted slots whose content is not that of the newest version
+	Running       int64                  `protobuf:"varint,6,opt,name=running,proto3" json:"running,omitempty"`                                // tasks observed running, whatever is wanted of them
+	Stopping      int64                  `protobuf:"varint,7,opt,name=stopping,proto3" json:"stopping,omitempty"`                              // tasks told to stop and not seen to have stopped
+	StoppingLost  int64                  `protobuf:"varint,14,opt,name=stopping_lost,json=stoppingLost,proto3" json:"stopping_lost,omitempty"` // of them, those that are lost: nobody can see them stop before their node is back
+	Stalled       int64                  `protobuf:"varint,8,opt,name=stalled,proto3" json:"stalled,omitempty"`                                // wanted slots that wait for something
+	Limited       bool                   `protobuf:"varint,9,opt,name=limited,proto3" json:"limited,omitempty"`                                // the slots are limited to nodes; only then the next two count
+	Eligible      int64                  `protobuf:"varint,10,opt,name=eligible,proto3" json:"eligible,omitempty"`                             // limited slots that are wanted; filters refuse all nodes of the others
+	Queued        int64                  `protobuf:"varint,13,opt,name=queued,proto3" json:"queued,omitempty"`                                 // wanted slots that wait for their turn: the job limits how many have a task at a time
+	EligibleOf    int64                  `protobuf:"varint,11,opt,name=eligible_of,json=eligibleOf,proto3" json:"eligible_of,omitempty"`       // nodes, if each slot is limited to one of them; otherwise limited slots
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1602,6 +1603,13 @@ func (x *JobCounts) GetRunning() int64 {
 func (x *JobCounts) GetStopping() int64 {
 	if x != nil {
 		return x.Stopping
+	}
+	return 0
+}
+
+func (x *JobCounts) GetStoppingLost() int64 {
+	if x != nil {
+		return x.StoppingLost
 	}
 	return 0
 }
@@ -3160,7 +3168,7 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x06active\x18\x01 \x01(\bR\x06active\x12\x14\n" +
 	"\x05moved\x18\x02 \x01(\x03R\x05moved\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1c\n" +
-	"\tcancelled\x18\x04 \x01(\bR\tcancelled\"\xc8\x02\n" +
+	"\tcancelled\x18\x04 \x01(\bR\tcancelled\"\xed\x02\n" +
 	"\tJobCounts\x12\x16\n" +
 	"\x06wanted\x18\x01 \x01(\x03R\x06wanted\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\x03R\x02up\x12\x12\n" +
@@ -3169,7 +3177,8 @@ const file_setpoint_api_v1_views_proto_rawDesc = "" +
 	"\x04held\x18\x04 \x01(\x03R\x04held\x12\x14\n" +
 	"\x05stale\x18\x05 \x01(\x03R\x05stale\x12\x18\n" +
 	"\arunning\x18\x06 \x01(\x03R\arunning\x12\x1a\n" +
-	"\bstopping\x18\a \x01(\x03R\bstopping\x12\x18\n" +
+	"\bstopping\x18\a \x01(\x03R\bstopping\x12#\n" +
+	"\rstopping_lost\x18\x0e \x01(\x03R\fstoppingLost\x12\x18\n" +
 	"\astalled\x18\b \x01(\x03R\astalled\x12\x18\n" +
 	"\alimited\x18\t \x01(\bR\alimited\x12\x1a\n" +
 	"\beligible\x18\n" +
