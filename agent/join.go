@@ -49,7 +49,8 @@ func (a *Agent) known(pair *pki.Pair) error {
 		return err
 	}
 	now := pki.FingerprintOf(pair.Authority()).String()
-	if a.cfg.Token != "" {
+	// A node whose certificate expired shows it with the token: whether it is of that cluster is for the server to say, whose authority may be another by now.
+	if a.cfg.Token != "" && !pair.Expired(a.cfg.Now()) {
 		token, err := pki.ParseToken(a.cfg.Token)
 		if err != nil {
 			return fmt.Errorf("read join token: %w", err)
@@ -170,12 +171,7 @@ func (a *Agent) renew(ctx context.Context, client agentv1connect.AgentServiceCli
 	if err != nil {
 		return fmt.Errorf("renew certificate: %w", err)
 	}
-	have, got := old.Identity(), pair.Identity()
-	have.Name = got.Name // an operator may have renamed the node
-	if got != have {
-		return fmt.Errorf("renew certificate: the server answered with that of %s", got)
-	}
-	if err := pair.InForce(a.cfg.Now()); err != nil {
+	if err := a.succeeds(old, pair); err != nil {
 		return fmt.Errorf("renew certificate: %w; the one in use is kept", err)
 	}
 	if err := pair.Save(filepath.Join(a.cfg.DataDir, CertificateFile)); err != nil {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"net"
@@ -41,6 +42,8 @@ type server struct {
 	mu      sync.Mutex // guards what follows
 	joins   []*agentv1.JoinRequest
 	joinErr error
+	rejoins []*agentv1.RejoinRequest
+	leave   string // what who joins again is told
 	renewed int
 	ahead   time.Duration // of the clock by which certificates are issued
 	cluster string        // that the welcome names
@@ -166,6 +169,33 @@ func (s *server) Join(_ context.Context, req *connect.Request[agentv1.JoinReques
 	return connect.NewResponse(&agentv1.JoinResponse{
 		ClusterId: clusterID, NodeId: nodeID, CertificatePem: certificate, CaPem: s.authority.CertificatePEM(),
 	}), nil
+}
+
+func (s *server) Rejoin(_ context.Context, req *connect.Request[agentv1.RejoinRequest]) (*connect.Response[agentv1.RejoinResponse], error) {
+	s.mu.Lock()
+	s.rejoins = append(s.rejoins, req.Msg)
+	leave := s.leave
+	s.mu.Unlock()
+	m := req.Msg
+	cert, err := x509.ParseCertificate(m.GetCertificateDer())
+	if err == nil {
+		_, err = pki.Authorities{Current: s.authority}.Issued(cert)
+	}
+	if err == nil {
+		err = pki.CheckProof(cert, m.GetCsrDer(), m.GetProof())
+	}
+	token, tokenErr := pki.ParseToken(m.GetToken())
+	if err != nil || tokenErr != nil || !s.token.Hash().Matches(token) {
+		return nil, connect.NewError(connect.CodeUnauthenticated, errors.Join(err, tokenErr, pki.ErrTokenRefused))
+	}
+	if leave != "" {
+		return connect.NewResponse(&agentv1.RejoinResponse{Leave: leave}), nil
+	}
+	problem, certificate := s.sign("renamed", m.GetCsrDer())
+	if problem != nil {
+		return nil, problem
+	}
+	return connect.NewResponse(&agentv1.RejoinResponse{CertificatePem: certificate, CaPem: s.authority.CertificatePEM()}), nil
 }
 
 func (s *server) Renew(ctx context.Context, req *connect.Request[agentv1.RenewRequest]) (*connect.Response[agentv1.RenewResponse], error) {

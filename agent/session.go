@@ -80,6 +80,9 @@ type session struct {
 
 // converse holds a session until it ends, and returns why. When the context ends the agent says the last that it has to say.
 func (a *Agent) converse(ctx context.Context) error {
+	if err := a.rejoin(ctx); err != nil {
+		return err
+	}
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	link := a.link(pki.ClientTLS(a.holder, a.holder.Pair().Authority()))
@@ -102,12 +105,8 @@ func (a *Agent) converse(ctx context.Context) error {
 	err := s.greet()
 	timer.Stop()
 	impatient()
-	if pair := a.holder.Pair(); err != nil && pair.Expired(a.cfg.Now()) {
-		return connect.NewError(connect.CodeUnauthenticated, fmt.Errorf("%w: the agent's certificate expired on %s; join again, with a join token and an "+
-			"empty data directory", because(life, err), pair.Certificate().NotAfter))
-	}
 	if err != nil {
-		return because(life, err)
+		return a.expired(because(life, err))
 	}
 	s.log.Info("session begun", "server", a.cfg.Server, "heartbeat", s.beats())
 	a.set.Reached()

@@ -21,6 +21,7 @@ const anyone pki.Role = ""
 // access says who may call what. A procedure that is not here may be called by nobody.
 var access = map[string]pki.Role{
 	agentv1connect.AgentServiceJoinProcedure:    anyone, // the token is the proof
+	agentv1connect.AgentServiceRejoinProcedure:  anyone, // the token and the old certificate's key are the proof
 	agentv1connect.AgentServiceRenewProcedure:   pki.RoleNode,
 	agentv1connect.AgentServiceSessionProcedure: pki.RoleNode,
 

@@ -57,7 +57,8 @@ func newAuditor(log hclog.Logger, to Audit) *auditor {
 // audited reports whether a call changes something. Reading is not written down.
 func audited(spec connect.Spec) bool {
 	switch spec.Procedure {
-	case apiv1connect.ApiServiceLoginProcedure, apiv1connect.ApiServiceRenewLoginProcedure, agentv1connect.AgentServiceJoinProcedure, agentv1connect.AgentServiceRenewProcedure:
+	case apiv1connect.ApiServiceLoginProcedure, apiv1connect.ApiServiceRenewLoginProcedure, agentv1connect.AgentServiceJoinProcedure,
+		agentv1connect.AgentServiceRejoinProcedure, agentv1connect.AgentServiceRenewProcedure:
 		return true
 	}
 	need := access[spec.Procedure]

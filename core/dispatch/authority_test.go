@@ -18,7 +18,7 @@ func TestAgentsOfAnOldAuthorityAreToldToRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newFakeEngine(readyNode("n1"))
 		d, err := New(Options{
-			Engine: e, Tokens: fakeTokens{}, Signer: fakeSigner{fingerprint: pki.Fingerprint{2}}, Log: hclog.NewNullLogger(), Authority: nobodysAuthority,
+			Engine: e, Tokens: fakeTokens{}, Signer: fakeSigner{fingerprint: pki.Fingerprint{2}}, Log: hclog.NewNullLogger(), Authority: nobodysAuthority, Issued: pki.Authorities{}.Issued,
 			Identity: func(context.Context) (pki.Identity, error) { return pki.Identity{}, pki.ErrNoCertificate },
 		})
 		if err != nil {

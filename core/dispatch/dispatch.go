@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net/http"
 	"sync"
@@ -49,6 +50,8 @@ type Options struct {
 	Log      hclog.Logger
 
 	Authority func(context.Context) (pki.Fingerprint, error) // by which the caller's certificate was verified
+	// Issued says to whom an authority of the cluster issued a certificate, whether or not its time has ended. The errors are pki.ErrNotIssued and pki.ErrRevoked.
+	Issued func(cert *x509.Certificate) (pki.Identity, error)
 
 	Secrets Secrets // nil: there are none, and tasks that need some are rejected
 
@@ -71,7 +74,7 @@ type Dispatcher struct {
 
 // New returns a dispatcher without sessions.
 func New(opts Options) (*Dispatcher, error) {
-	if opts.Engine == nil || opts.Identity == nil || opts.Tokens == nil || opts.Signer == nil || opts.Log == nil || opts.Authority == nil {
+	if opts.Engine == nil || opts.Identity == nil || opts.Tokens == nil || opts.Signer == nil || opts.Log == nil || opts.Authority == nil || opts.Issued == nil {
 		return nil, errors.New("make dispatcher: an option is missing")
 	}
 	if opts.Heartbeat == nil {
@@ -152,7 +155,7 @@ func (d *Dispatcher) begin(s *session) error {
 		return errStopping
 	}
 	if old := d.sessions[s.node]; old != nil {
-		if since := time.Since(old.heard); s.process != old.process && since < 2*d.opts.Heartbeat() {
+		if s.process != old.process && d.hears(old) {
 			return errTaken
 		}
 		old.end(errSuperseded)
@@ -184,6 +187,9 @@ func (d *Dispatcher) hear(s *session) {
 		s.heard = time.Now()
 	}
 }
+
+// hears reports whether the agent of a session is still there. The caller holds the lock.
+func (d *Dispatcher) hears(s *session) bool { return time.Since(s.heard) < 2*d.opts.Heartbeat() }
 
 // session returns the newest session of a node, or nil.
 func (d *Dispatcher) session(node cluster.NodeID) *session {

@@ -33,7 +33,7 @@ func TestTheEngineRunsTasksThroughASession(t *testing.T) {
 		clock := bubbleClock{time.Now()}
 		e := engine.New(engine.Config{ClusterID: clusterID, Heartbeat: time.Minute}, engine.NewState(clusterID), clock.Now())
 		d, err := New(Options{
-			Engine: e, Tokens: fakeTokens{}, Signer: fakeSigner{}, Log: hclog.NewNullLogger(), Authority: nobodysAuthority,
+			Engine: e, Tokens: fakeTokens{}, Signer: fakeSigner{}, Log: hclog.NewNullLogger(), Authority: nobodysAuthority, Issued: pki.Authorities{}.Issued,
 			Identity: func(context.Context) (pki.Identity, error) { return pki.Identity{}, pki.ErrNoCertificate },
 		})
 		if err != nil {

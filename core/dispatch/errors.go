@@ -51,7 +51,8 @@ func codeOf(err error) connect.Code {
 		return connect.CodeUnavailable
 	case errors.Is(err, errSuperseded), errors.Is(err, errTaken):
 		return connect.CodeAborted
-	case errors.Is(err, pki.ErrTokenRefused), errors.Is(err, pki.ErrTokenExpired), errors.Is(err, pki.ErrNoCertificate):
+	case errors.Is(err, pki.ErrTokenRefused), errors.Is(err, pki.ErrTokenExpired), errors.Is(err, pki.ErrNoCertificate),
+		errors.Is(err, pki.ErrNotIssued), errors.Is(err, pki.ErrRevoked):
 		return connect.CodeUnauthenticated
 	}
 	return connect.CodeInternal

@@ -106,7 +106,7 @@ func (s fakeSigner) Fingerprint() pki.Fingerprint { return s.fingerprint }
 func newDispatcher(t *testing.T, e *fakeEngine) *Dispatcher {
 	t.Helper()
 	d, err := New(Options{
-		Engine: e, Tokens: fakeTokens{}, Signer: fakeSigner{}, Log: hclog.NewNullLogger(), Authority: nobodysAuthority,
+		Engine: e, Tokens: fakeTokens{}, Signer: fakeSigner{}, Log: hclog.NewNullLogger(), Authority: nobodysAuthority, Issued: pki.Authorities{}.Issued,
 		Identity: func(context.Context) (pki.Identity, error) { return pki.Identity{}, pki.ErrNoCertificate },
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -30,6 +31,7 @@ type served struct {
 	authority *pki.Authority
 	token     pki.Token
 	url       string
+	revoked   bool // all certificates are
 }
 
 type identityKey struct{}
@@ -43,6 +45,12 @@ func serve(t *testing.T, role pki.Role, records ...any) *served {
 	s := &served{t: t, engine: newFakeEngine(records...), authority: authority, token: pki.NewToken(authority.Fingerprint())}
 	d, err := New(Options{
 		Engine: s.engine, Tokens: fakeTokens{token: s.token, role: role}, Signer: authority, Log: hclog.NewNullLogger(),
+		Issued: func(cert *x509.Certificate) (pki.Identity, error) {
+			if s.revoked {
+				return pki.Identity{}, pki.ErrRevoked
+			}
+			return pki.Authorities{Current: authority}.Issued(cert)
+		},
 		Identity: func(ctx context.Context) (pki.Identity, error) {
 			return pki.PeerIdentity(ctx.Value(identityKey{}).(*tls.ConnectionState))
 		},

@@ -90,7 +90,7 @@ func (d *Dispatcher) converse(ctx context.Context, node cluster.NodeID, authorit
 		log.Error("agent turned away: this state is an older copy of what the agent has seen", "error", err)
 		return err
 	}
-	if reason, err := admit(state, record, hello); err != nil || reason != "" {
+	if reason, err := admit(state, record, hello.GetSeenRevision()); err != nil || reason != "" {
 		log.Warn("agent of an unwanted node turned away", "reason", reason, "error", err)
 		if err == nil {
 			err = conn.Send(leave(reason))
@@ -142,16 +142,16 @@ func (d *Dispatcher) greet(conn stream) (*agentv1.Hello, error) {
 
 // admit says whether a node may have a session: "" and nil if so, why its agent is to leave for good, or an error with which it is only
 // turned away. A node without a record was removed, unless its agent has seen a newer state than this one: then this state is an old copy.
-func admit(state *engine.State, n *cluster.Node, hello *agentv1.Hello) (reason string, err error) {
+func admit(state *engine.State, n *cluster.Node, seen uint64) (reason string, err error) {
 	switch {
 	case n != nil && n.Spec.Decommissioned:
 		return "node " + n.Spec.Name + " was decommissioned", nil
 	case n != nil:
 		return "", nil
-	case hello.GetSeenRevision() > uint64(state.Revision):
+	case seen > uint64(state.Revision):
 		return "", connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf(
 			"the node is not known here, but has seen revision %d while this state is at %d: it was restored from an older copy",
-			hello.GetSeenRevision(), state.Revision))
+			seen, state.Revision))
 	}
 	return "the node was removed from the cluster", nil
 }

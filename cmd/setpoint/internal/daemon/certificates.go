@@ -96,6 +96,15 @@ func (c *certificates) note(chain []byte, now time.Time) error {
 	return c.register.Add(cert, now)
 }
 
+// Issued returns to whom a certificate was issued, though its time may have ended. The errors are pki.ErrNotIssued and pki.ErrRevoked.
+func (c *certificates) Issued(cert *x509.Certificate) (pki.Identity, error) {
+	id, err := c.Authorities().Issued(cert)
+	if err == nil {
+		err = c.Check(id, pki.Serial(cert))
+	}
+	return id, err
+}
+
 // CertificatePEM returns the certificate of the authority that issues.
 func (c *certificates) CertificatePEM() []byte { return c.Authorities().Current.CertificatePEM() }
 

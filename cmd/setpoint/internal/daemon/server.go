@@ -137,6 +137,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	})
 	s.dispatcher, err = dispatch.New(dispatch.Options{
 		Engine: s.engine, Identity: api.IdentityFrom, Tokens: s.tokens, Signer: s.certs, Log: log.Named("agents"), Authority: api.AuthorityFrom, Secrets: s.secrets,
+		Issued:    s.certs.Issued,
 		Heartbeat: func() time.Duration { return s.engine.Pace().Heartbeat },
 	})
 	if err != nil {

@@ -168,6 +168,150 @@ func (x *JoinResponse) GetCaPem() []byte {
 	return nil
 }
 
+type RejoinRequest struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Token          string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	CsrDer         []byte                 `protobuf:"bytes,2,opt,name=csr_der,json=csrDer,proto3" json:"csr_der,omitempty"`                         // only its key is used
+	CertificateDer []byte                 `protobuf:"bytes,3,opt,name=certificate_der,json=certificateDer,proto3" json:"certificate_der,omitempty"` // the old one, which says which node it is
+	Proof          []byte                 `protobuf:"bytes,4,opt,name=proof,proto3" json:"proof,omitempty"`                                         // what the old certificate's key signed: the request (pki.Pair.Prove)
+	SeenRevision   uint64                 `protobuf:"varint,5,opt,name=seen_revision,json=seenRevision,proto3" json:"seen_revision,omitempty"`      // as in Hello
+	Node           string                 `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`                                           // id; it has to be that of the certificate
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RejoinRequest) Reset() {
+	*x = RejoinRequest{}
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RejoinRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RejoinRequest) ProtoMessage() {}
+
+func (x *RejoinRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RejoinRequest.ProtoReflect.Descriptor instead.
+func (*RejoinRequest) Descriptor() ([]byte, []int) {
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RejoinRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *RejoinRequest) GetCsrDer() []byte {
+	if x != nil {
+		return x.CsrDer
+	}
+	return nil
+}
+
+func (x *RejoinRequest) GetCertificateDer() []byte {
+	if x != nil {
+		return x.CertificateDer
+	}
+	return nil
+}
+
+func (x *RejoinRequest) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
+func (x *RejoinRequest) GetSeenRevision() uint64 {
+	if x != nil {
+		return x.SeenRevision
+	}
+	return 0
+}
+
+func (x *RejoinRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type RejoinResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	CertificatePem []byte                 `protobuf:"bytes,1,opt,name=certificate_pem,json=certificatePem,proto3" json:"certificate_pem,omitempty"`
+	CaPem          []byte                 `protobuf:"bytes,2,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
+	Leave          string                 `protobuf:"bytes,3,opt,name=leave,proto3" json:"leave,omitempty"` // set alone, as Leave in a session: why the cluster does not want the node any more; its agent stops its tasks
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RejoinResponse) Reset() {
+	*x = RejoinResponse{}
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RejoinResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RejoinResponse) ProtoMessage() {}
+
+func (x *RejoinResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RejoinResponse.ProtoReflect.Descriptor instead.
+func (*RejoinResponse) Descriptor() ([]byte, []int) {
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RejoinResponse) GetCertificatePem() []byte {
+	if x != nil {
+		return x.CertificatePem
+	}
+	return nil
+}
+
+func (x *RejoinResponse) GetCaPem() []byte {
+	if x != nil {
+		return x.CaPem
+	}
+	return nil
+}
+
+func (x *RejoinResponse) GetLeave() string {
+	if x != nil {
+		return x.Leave
+	}
+	return ""
+}
+
 type RenewRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CsrDer        []byte                 `protobuf:"bytes,1,opt,name=csr_der,json=csrDer,proto3" json:"csr_der,omitempty"`
@@ -177,7 +321,7 @@ type RenewRequest struct {
 
 func (x *RenewRequest) Reset() {
 	*x = RenewRequest{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[2]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -189,7 +333,7 @@ func (x *RenewRequest) String() string {
 func (*RenewRequest) ProtoMessage() {}
 
 func (x *RenewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[2]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -202,7 +346,7 @@ func (x *RenewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
 func (*RenewRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{2}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RenewRequest) GetCsrDer() []byte {
@@ -222,7 +366,7 @@ type RenewResponse struct {
 
 func (x *RenewResponse) Reset() {
 	*x = RenewResponse{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[3]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -234,7 +378,7 @@ func (x *RenewResponse) String() string {
 func (*RenewResponse) ProtoMessage() {}
 
 func (x *RenewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[3]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -247,7 +391,7 @@ func (x *RenewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewResponse.ProtoReflect.Descriptor instead.
 func (*RenewResponse) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{3}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RenewResponse) GetCertificatePem() []byte {
@@ -281,7 +425,7 @@ type FromAgent struct {
 
 func (x *FromAgent) Reset() {
 	*x = FromAgent{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[4]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -293,7 +437,7 @@ func (x *FromAgent) String() string {
 func (*FromAgent) ProtoMessage() {}
 
 func (x *FromAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[4]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -306,7 +450,7 @@ func (x *FromAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromAgent.ProtoReflect.Descriptor instead.
 func (*FromAgent) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{4}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FromAgent) GetMessage() isFromAgent_Message {
@@ -423,7 +567,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[5]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +579,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[5]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +592,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{5}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Hello) GetClusterId() string {
@@ -500,7 +644,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[6]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -512,7 +656,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[6]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -525,7 +669,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{6}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Report) GetNumber() uint64 {
@@ -578,7 +722,7 @@ type TaskStatus struct {
 
 func (x *TaskStatus) Reset() {
 	*x = TaskStatus{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -590,7 +734,7 @@ func (x *TaskStatus) String() string {
 func (*TaskStatus) ProtoMessage() {}
 
 func (x *TaskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -603,7 +747,7 @@ func (x *TaskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatus.ProtoReflect.Descriptor instead.
 func (*TaskStatus) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{7}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TaskStatus) GetTask() string {
@@ -665,7 +809,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +821,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +834,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{8}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Heartbeat) GetRenew() bool {
@@ -716,7 +860,7 @@ type Description struct {
 
 func (x *Description) Reset() {
 	*x = Description{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +872,7 @@ func (x *Description) String() string {
 func (*Description) ProtoMessage() {}
 
 func (x *Description) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +885,7 @@ func (x *Description) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Description.ProtoReflect.Descriptor instead.
 func (*Description) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{9}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Description) GetDescription() *v1.NodeDescription {
@@ -763,7 +907,7 @@ type Logs struct {
 
 func (x *Logs) Reset() {
 	*x = Logs{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +919,7 @@ func (x *Logs) String() string {
 func (*Logs) ProtoMessage() {}
 
 func (x *Logs) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +932,7 @@ func (x *Logs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logs.ProtoReflect.Descriptor instead.
 func (*Logs) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Logs) GetRequest() uint64 {
@@ -839,7 +983,7 @@ type FromServer struct {
 
 func (x *FromServer) Reset() {
 	*x = FromServer{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +995,7 @@ func (x *FromServer) String() string {
 func (*FromServer) ProtoMessage() {}
 
 func (x *FromServer) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1008,7 @@ func (x *FromServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromServer.ProtoReflect.Descriptor instead.
 func (*FromServer) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FromServer) GetMessage() isFromServer_Message {
@@ -1024,7 +1168,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1180,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1193,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Welcome) GetClusterId() string {
@@ -1088,7 +1232,7 @@ type Assignments struct {
 
 func (x *Assignments) Reset() {
 	*x = Assignments{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1244,7 @@ func (x *Assignments) String() string {
 func (*Assignments) ProtoMessage() {}
 
 func (x *Assignments) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1257,7 @@ func (x *Assignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignments.ProtoReflect.Descriptor instead.
 func (*Assignments) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Assignments) GetNumber() uint64 {
@@ -1177,7 +1321,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1333,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1346,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Assignment) GetTask() string {
@@ -1294,7 +1438,7 @@ type SecretValue struct {
 
 func (x *SecretValue) Reset() {
 	*x = SecretValue{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1450,7 @@ func (x *SecretValue) String() string {
 func (*SecretValue) ProtoMessage() {}
 
 func (x *SecretValue) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1463,7 @@ func (x *SecretValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretValue.ProtoReflect.Descriptor instead.
 func (*SecretValue) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SecretValue) GetName() string {
@@ -1359,7 +1503,7 @@ type ReportAck struct {
 
 func (x *ReportAck) Reset() {
 	*x = ReportAck{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1515,7 @@ func (x *ReportAck) String() string {
 func (*ReportAck) ProtoMessage() {}
 
 func (x *ReportAck) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1528,7 @@ func (x *ReportAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportAck.ProtoReflect.Descriptor instead.
 func (*ReportAck) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReportAck) GetNumber() uint64 {
@@ -1404,7 +1548,7 @@ type Leave struct {
 
 func (x *Leave) Reset() {
 	*x = Leave{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1560,7 @@ func (x *Leave) String() string {
 func (*Leave) ProtoMessage() {}
 
 func (x *Leave) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1573,7 @@ func (x *Leave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leave.ProtoReflect.Descriptor instead.
 func (*Leave) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Leave) GetReason() string {
@@ -1454,7 +1598,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1610,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1623,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LogRequest) GetRequest() uint64 {
@@ -1542,7 +1686,7 @@ type LogMore struct {
 
 func (x *LogMore) Reset() {
 	*x = LogMore{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +1698,7 @@ func (x *LogMore) String() string {
 func (*LogMore) ProtoMessage() {}
 
 func (x *LogMore) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +1711,7 @@ func (x *LogMore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogMore.ProtoReflect.Descriptor instead.
 func (*LogMore) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LogMore) GetRequest() uint64 {
@@ -1593,7 +1737,7 @@ type LogCancel struct {
 
 func (x *LogCancel) Reset() {
 	*x = LogCancel{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1749,7 @@ func (x *LogCancel) String() string {
 func (*LogCancel) ProtoMessage() {}
 
 func (x *LogCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1762,7 @@ func (x *LogCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogCancel.ProtoReflect.Descriptor instead.
 func (*LogCancel) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LogCancel) GetRequest() uint64 {
@@ -1647,7 +1791,7 @@ type ExecInput struct {
 
 func (x *ExecInput) Reset() {
 	*x = ExecInput{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1803,7 @@ func (x *ExecInput) String() string {
 func (*ExecInput) ProtoMessage() {}
 
 func (x *ExecInput) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1816,7 @@ func (x *ExecInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecInput.ProtoReflect.Descriptor instead.
 func (*ExecInput) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExecInput) GetRequest() uint64 {
@@ -1799,7 +1943,7 @@ type ExecBegin struct {
 
 func (x *ExecBegin) Reset() {
 	*x = ExecBegin{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +1955,7 @@ func (x *ExecBegin) String() string {
 func (*ExecBegin) ProtoMessage() {}
 
 func (x *ExecBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +1968,7 @@ func (x *ExecBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecBegin.ProtoReflect.Descriptor instead.
 func (*ExecBegin) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExecBegin) GetTask() string {
@@ -1893,7 +2037,7 @@ type ExecWindow struct {
 
 func (x *ExecWindow) Reset() {
 	*x = ExecWindow{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +2049,7 @@ func (x *ExecWindow) String() string {
 func (*ExecWindow) ProtoMessage() {}
 
 func (x *ExecWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +2062,7 @@ func (x *ExecWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecWindow.ProtoReflect.Descriptor instead.
 func (*ExecWindow) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExecWindow) GetRows() uint32 {
@@ -1953,7 +2097,7 @@ type ExecOutput struct {
 
 func (x *ExecOutput) Reset() {
 	*x = ExecOutput{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2109,7 @@ func (x *ExecOutput) String() string {
 func (*ExecOutput) ProtoMessage() {}
 
 func (x *ExecOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2122,7 @@ func (x *ExecOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecOutput.ProtoReflect.Descriptor instead.
 func (*ExecOutput) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExecOutput) GetRequest() uint64 {
@@ -2083,7 +2227,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2239,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2252,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExecStarted) GetWindowBytes() int64 {
@@ -2129,7 +2273,7 @@ type ExecEnd struct {
 
 func (x *ExecEnd) Reset() {
 	*x = ExecEnd{}
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2285,7 @@ func (x *ExecEnd) String() string {
 func (*ExecEnd) ProtoMessage() {}
 
 func (x *ExecEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_setpoint_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2298,7 @@ func (x *ExecEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecEnd.ProtoReflect.Descriptor instead.
 func (*ExecEnd) Descriptor() ([]byte, []int) {
-	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_setpoint_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExecEnd) GetExitCode() int32 {
@@ -2197,7 +2341,18 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x17\n" +
 	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12'\n" +
 	"\x0fcertificate_pem\x18\x03 \x01(\fR\x0ecertificatePem\x12\x15\n" +
-	"\x06ca_pem\x18\x04 \x01(\fR\x05caPem\"'\n" +
+	"\x06ca_pem\x18\x04 \x01(\fR\x05caPem\"\xb6\x01\n" +
+	"\rRejoinRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12\x17\n" +
+	"\acsr_der\x18\x02 \x01(\fR\x06csrDer\x12'\n" +
+	"\x0fcertificate_der\x18\x03 \x01(\fR\x0ecertificateDer\x12\x14\n" +
+	"\x05proof\x18\x04 \x01(\fR\x05proof\x12#\n" +
+	"\rseen_revision\x18\x05 \x01(\x04R\fseenRevision\x12\x12\n" +
+	"\x04node\x18\x06 \x01(\tR\x04node\"f\n" +
+	"\x0eRejoinResponse\x12'\n" +
+	"\x0fcertificate_pem\x18\x01 \x01(\fR\x0ecertificatePem\x12\x15\n" +
+	"\x06ca_pem\x18\x02 \x01(\fR\x05caPem\x12\x14\n" +
+	"\x05leave\x18\x03 \x01(\tR\x05leave\"'\n" +
 	"\fRenewRequest\x12\x17\n" +
 	"\acsr_der\x18\x01 \x01(\fR\x06csrDer\"O\n" +
 	"\rRenewResponse\x12'\n" +
@@ -2347,9 +2502,10 @@ const file_setpoint_agent_v1_agent_proto_rawDesc = "" +
 	"\aExecEnd\x12\x1b\n" +
 	"\texit_code\x18\x01 \x01(\x05R\bexitCode\x12\x10\n" +
 	"\x03err\x18\x02 \x01(\tR\x03err\x12\x12\n" +
-	"\x04code\x18\x03 \x01(\tR\x04code2\xef\x01\n" +
+	"\x04code\x18\x03 \x01(\tR\x04code2\xbe\x02\n" +
 	"\fAgentService\x12G\n" +
-	"\x04Join\x12\x1e.setpoint.agent.v1.JoinRequest\x1a\x1f.setpoint.agent.v1.JoinResponse\x12J\n" +
+	"\x04Join\x12\x1e.setpoint.agent.v1.JoinRequest\x1a\x1f.setpoint.agent.v1.JoinResponse\x12M\n" +
+	"\x06Rejoin\x12 .setpoint.agent.v1.RejoinRequest\x1a!.setpoint.agent.v1.RejoinResponse\x12J\n" +
 	"\x05Renew\x12\x1f.setpoint.agent.v1.RenewRequest\x1a .setpoint.agent.v1.RenewResponse\x12J\n" +
 	"\aSession\x12\x1c.setpoint.agent.v1.FromAgent\x1a\x1d.setpoint.agent.v1.FromServer(\x010\x01B?Z=github.com/setpointd/setpoint/proto/setpoint/agent/v1;agentv1b\x06proto3"
 
@@ -2365,82 +2521,86 @@ func file_setpoint_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_setpoint_agent_v1_agent_proto_rawDescData
 }
 
-var file_setpoint_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_setpoint_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_setpoint_agent_v1_agent_proto_goTypes = []any{
 	(*JoinRequest)(nil),        // 0: setpoint.agent.v1.JoinRequest
 	(*JoinResponse)(nil),       // 1: setpoint.agent.v1.JoinResponse
-	(*RenewRequest)(nil),       // 2: setpoint.agent.v1.RenewRequest
-	(*RenewResponse)(nil),      // 3: setpoint.agent.v1.RenewResponse
-	(*FromAgent)(nil),          // 4: setpoint.agent.v1.FromAgent
-	(*Hello)(nil),              // 5: setpoint.agent.v1.Hello
-	(*Report)(nil),             // 6: setpoint.agent.v1.Report
-	(*TaskStatus)(nil),         // 7: setpoint.agent.v1.TaskStatus
-	(*Heartbeat)(nil),          // 8: setpoint.agent.v1.Heartbeat
-	(*Description)(nil),        // 9: setpoint.agent.v1.Description
-	(*Logs)(nil),               // 10: setpoint.agent.v1.Logs
-	(*FromServer)(nil),         // 11: setpoint.agent.v1.FromServer
-	(*Welcome)(nil),            // 12: setpoint.agent.v1.Welcome
-	(*Assignments)(nil),        // 13: setpoint.agent.v1.Assignments
-	(*Assignment)(nil),         // 14: setpoint.agent.v1.Assignment
-	(*SecretValue)(nil),        // 15: setpoint.agent.v1.SecretValue
-	(*ReportAck)(nil),          // 16: setpoint.agent.v1.ReportAck
-	(*Leave)(nil),              // 17: setpoint.agent.v1.Leave
-	(*LogRequest)(nil),         // 18: setpoint.agent.v1.LogRequest
-	(*LogMore)(nil),            // 19: setpoint.agent.v1.LogMore
-	(*LogCancel)(nil),          // 20: setpoint.agent.v1.LogCancel
-	(*ExecInput)(nil),          // 21: setpoint.agent.v1.ExecInput
-	(*ExecBegin)(nil),          // 22: setpoint.agent.v1.ExecBegin
-	(*ExecWindow)(nil),         // 23: setpoint.agent.v1.ExecWindow
-	(*ExecOutput)(nil),         // 24: setpoint.agent.v1.ExecOutput
-	(*ExecStarted)(nil),        // 25: setpoint.agent.v1.ExecStarted
-	(*ExecEnd)(nil),            // 26: setpoint.agent.v1.ExecEnd
-	nil,                        // 27: setpoint.agent.v1.JoinRequest.LabelsEntry
-	nil,                        // 28: setpoint.agent.v1.ExecBegin.EnvEntry
-	(*v1.NodeDescription)(nil), // 29: setpoint.v1.NodeDescription
-	(*v1.TaskSpec)(nil),        // 30: setpoint.v1.TaskSpec
-	(*v1.PortGrant)(nil),       // 31: setpoint.v1.PortGrant
-	(*v1.AddressGrant)(nil),    // 32: setpoint.v1.AddressGrant
+	(*RejoinRequest)(nil),      // 2: setpoint.agent.v1.RejoinRequest
+	(*RejoinResponse)(nil),     // 3: setpoint.agent.v1.RejoinResponse
+	(*RenewRequest)(nil),       // 4: setpoint.agent.v1.RenewRequest
+	(*RenewResponse)(nil),      // 5: setpoint.agent.v1.RenewResponse
+	(*FromAgent)(nil),          // 6: setpoint.agent.v1.FromAgent
+	(*Hello)(nil),              // 7: setpoint.agent.v1.Hello
+	(*Report)(nil),             // 8: setpoint.agent.v1.Report
+	(*TaskStatus)(nil),         // 9: setpoint.agent.v1.TaskStatus
+	(*Heartbeat)(nil),          // 10: setpoint.agent.v1.Heartbeat
+	(*Description)(nil),        // 11: setpoint.agent.v1.Description
+	(*Logs)(nil),               // 12: setpoint.agent.v1.Logs
+	(*FromServer)(nil),         // 13: setpoint.agent.v1.FromServer
+	(*Welcome)(nil),            // 14: setpoint.agent.v1.Welcome
+	(*Assignments)(nil),        // 15: setpoint.agent.v1.Assignments
+	(*Assignment)(nil),         // 16: setpoint.agent.v1.Assignment
+	(*SecretValue)(nil),        // 17: setpoint.agent.v1.SecretValue
+	(*ReportAck)(nil),          // 18: setpoint.agent.v1.ReportAck
+	(*Leave)(nil),              // 19: setpoint.agent.v1.Leave
+	(*LogRequest)(nil),         // 20: setpoint.agent.v1.LogRequest
+	(*LogMore)(nil),            // 21: setpoint.agent.v1.LogMore
+	(*LogCancel)(nil),          // 22: setpoint.agent.v1.LogCancel
+	(*ExecInput)(nil),          // 23: setpoint.agent.v1.ExecInput
+	(*ExecBegin)(nil),          // 24: setpoint.agent.v1.ExecBegin
+	(*ExecWindow)(nil),         // 25: setpoint.agent.v1.ExecWindow
+	(*ExecOutput)(nil),         // 26: setpoint.agent.v1.ExecOutput
+	(*ExecStarted)(nil),        // 27: setpoint.agent.v1.ExecStarted
+	(*ExecEnd)(nil),            // 28: setpoint.agent.v1.ExecEnd
+	nil,                        // 29: setpoint.agent.v1.JoinRequest.LabelsEntry
+	nil,                        // 30: setpoint.agent.v1.ExecBegin.EnvEntry
+	(*v1.NodeDescription)(nil), // 31: setpoint.v1.NodeDescription
+	(*v1.TaskSpec)(nil),        // 32: setpoint.v1.TaskSpec
+	(*v1.PortGrant)(nil),       // 33: setpoint.v1.PortGrant
+	(*v1.AddressGrant)(nil),    // 34: setpoint.v1.AddressGrant
 }
 var file_setpoint_agent_v1_agent_proto_depIdxs = []int32{
-	27, // 0: setpoint.agent.v1.JoinRequest.labels:type_name -> setpoint.agent.v1.JoinRequest.LabelsEntry
-	29, // 1: setpoint.agent.v1.JoinRequest.description:type_name -> setpoint.v1.NodeDescription
-	5,  // 2: setpoint.agent.v1.FromAgent.hello:type_name -> setpoint.agent.v1.Hello
-	6,  // 3: setpoint.agent.v1.FromAgent.report:type_name -> setpoint.agent.v1.Report
-	8,  // 4: setpoint.agent.v1.FromAgent.heartbeat:type_name -> setpoint.agent.v1.Heartbeat
-	9,  // 5: setpoint.agent.v1.FromAgent.description:type_name -> setpoint.agent.v1.Description
-	10, // 6: setpoint.agent.v1.FromAgent.logs:type_name -> setpoint.agent.v1.Logs
-	24, // 7: setpoint.agent.v1.FromAgent.exec:type_name -> setpoint.agent.v1.ExecOutput
-	29, // 8: setpoint.agent.v1.Hello.description:type_name -> setpoint.v1.NodeDescription
-	7,  // 9: setpoint.agent.v1.Report.tasks:type_name -> setpoint.agent.v1.TaskStatus
-	29, // 10: setpoint.agent.v1.Description.description:type_name -> setpoint.v1.NodeDescription
-	12, // 11: setpoint.agent.v1.FromServer.welcome:type_name -> setpoint.agent.v1.Welcome
-	13, // 12: setpoint.agent.v1.FromServer.assignments:type_name -> setpoint.agent.v1.Assignments
-	16, // 13: setpoint.agent.v1.FromServer.ack:type_name -> setpoint.agent.v1.ReportAck
-	8,  // 14: setpoint.agent.v1.FromServer.heartbeat:type_name -> setpoint.agent.v1.Heartbeat
-	17, // 15: setpoint.agent.v1.FromServer.leave:type_name -> setpoint.agent.v1.Leave
-	18, // 16: setpoint.agent.v1.FromServer.log_request:type_name -> setpoint.agent.v1.LogRequest
-	20, // 17: setpoint.agent.v1.FromServer.log_cancel:type_name -> setpoint.agent.v1.LogCancel
-	19, // 18: setpoint.agent.v1.FromServer.log_more:type_name -> setpoint.agent.v1.LogMore
-	21, // 19: setpoint.agent.v1.FromServer.exec:type_name -> setpoint.agent.v1.ExecInput
-	14, // 20: setpoint.agent.v1.Assignments.upsert:type_name -> setpoint.agent.v1.Assignment
-	30, // 21: setpoint.agent.v1.Assignment.spec:type_name -> setpoint.v1.TaskSpec
-	31, // 22: setpoint.agent.v1.Assignment.ports:type_name -> setpoint.v1.PortGrant
-	32, // 23: setpoint.agent.v1.Assignment.addresses:type_name -> setpoint.v1.AddressGrant
-	15, // 24: setpoint.agent.v1.Assignment.secrets:type_name -> setpoint.agent.v1.SecretValue
-	22, // 25: setpoint.agent.v1.ExecInput.begin:type_name -> setpoint.agent.v1.ExecBegin
-	23, // 26: setpoint.agent.v1.ExecInput.resize:type_name -> setpoint.agent.v1.ExecWindow
-	28, // 27: setpoint.agent.v1.ExecBegin.env:type_name -> setpoint.agent.v1.ExecBegin.EnvEntry
-	23, // 28: setpoint.agent.v1.ExecBegin.tty:type_name -> setpoint.agent.v1.ExecWindow
-	25, // 29: setpoint.agent.v1.ExecOutput.started:type_name -> setpoint.agent.v1.ExecStarted
-	26, // 30: setpoint.agent.v1.ExecOutput.end:type_name -> setpoint.agent.v1.ExecEnd
+	29, // 0: setpoint.agent.v1.JoinRequest.labels:type_name -> setpoint.agent.v1.JoinRequest.LabelsEntry
+	31, // 1: setpoint.agent.v1.JoinRequest.description:type_name -> setpoint.v1.NodeDescription
+	7,  // 2: setpoint.agent.v1.FromAgent.hello:type_name -> setpoint.agent.v1.Hello
+	8,  // 3: setpoint.agent.v1.FromAgent.report:type_name -> setpoint.agent.v1.Report
+	10, // 4: setpoint.agent.v1.FromAgent.heartbeat:type_name -> setpoint.agent.v1.Heartbeat
+	11, // 5: setpoint.agent.v1.FromAgent.description:type_name -> setpoint.agent.v1.Description
+	12, // 6: setpoint.agent.v1.FromAgent.logs:type_name -> setpoint.agent.v1.Logs
+	26, // 7: setpoint.agent.v1.FromAgent.exec:type_name -> setpoint.agent.v1.ExecOutput
+	31, // 8: setpoint.agent.v1.Hello.description:type_name -> setpoint.v1.NodeDescription
+	9,  // 9: setpoint.agent.v1.Report.tasks:type_name -> setpoint.agent.v1.TaskStatus
+	31, // 10: setpoint.agent.v1.Description.description:type_name -> setpoint.v1.NodeDescription
+	14, // 11: setpoint.agent.v1.FromServer.welcome:type_name -> setpoint.agent.v1.Welcome
+	15, // 12: setpoint.agent.v1.FromServer.assignments:type_name -> setpoint.agent.v1.Assignments
+	18, // 13: setpoint.agent.v1.FromServer.ack:type_name -> setpoint.agent.v1.ReportAck
+	10, // 14: setpoint.agent.v1.FromServer.heartbeat:type_name -> setpoint.agent.v1.Heartbeat
+	19, // 15: setpoint.agent.v1.FromServer.leave:type_name -> setpoint.agent.v1.Leave
+	20, // 16: setpoint.agent.v1.FromServer.log_request:type_name -> setpoint.agent.v1.LogRequest
+	22, // 17: setpoint.agent.v1.FromServer.log_cancel:type_name -> setpoint.agent.v1.LogCancel
+	21, // 18: setpoint.agent.v1.FromServer.log_more:type_name -> setpoint.agent.v1.LogMore
+	23, // 19: setpoint.agent.v1.FromServer.exec:type_name -> setpoint.agent.v1.ExecInput
+	16, // 20: setpoint.agent.v1.Assignments.upsert:type_name -> setpoint.agent.v1.Assignment
+	32, // 21: setpoint.agent.v1.Assignment.spec:type_name -> setpoint.v1.TaskSpec
+	33, // 22: setpoint.agent.v1.Assignment.ports:type_name -> setpoint.v1.PortGrant
+	34, // 23: setpoint.agent.v1.Assignment.addresses:type_name -> setpoint.v1.AddressGrant
+	17, // 24: setpoint.agent.v1.Assignment.secrets:type_name -> setpoint.agent.v1.SecretValue
+	24, // 25: setpoint.agent.v1.ExecInput.begin:type_name -> setpoint.agent.v1.ExecBegin
+	25, // 26: setpoint.agent.v1.ExecInput.resize:type_name -> setpoint.agent.v1.ExecWindow
+	30, // 27: setpoint.agent.v1.ExecBegin.env:type_name -> setpoint.agent.v1.ExecBegin.EnvEntry
+	25, // 28: setpoint.agent.v1.ExecBegin.tty:type_name -> setpoint.agent.v1.ExecWindow
+	27, // 29: setpoint.agent.v1.ExecOutput.started:type_name -> setpoint.agent.v1.ExecStarted
+	28, // 30: setpoint.agent.v1.ExecOutput.end:type_name -> setpoint.agent.v1.ExecEnd
 	0,  // 31: setpoint.agent.v1.AgentService.Join:input_type -> setpoint.agent.v1.JoinRequest
-	2,  // 32: setpoint.agent.v1.AgentService.Renew:input_type -> setpoint.agent.v1.RenewRequest
-	4,  // 33: setpoint.agent.v1.AgentService.Session:input_type -> setpoint.agent.v1.FromAgent
-	1,  // 34: setpoint.agent.v1.AgentService.Join:output_type -> setpoint.agent.v1.JoinResponse
-	3,  // 35: setpoint.agent.v1.AgentService.Renew:output_type -> setpoint.agent.v1.RenewResponse
-	11, // 36: setpoint.agent.v1.AgentService.Session:output_type -> setpoint.agent.v1.FromServer
-	34, // [34:37] is the sub-list for method output_type
-	31, // [31:34] is the sub-list for method input_type
+	2,  // 32: setpoint.agent.v1.AgentService.Rejoin:input_type -> setpoint.agent.v1.RejoinRequest
+	4,  // 33: setpoint.agent.v1.AgentService.Renew:input_type -> setpoint.agent.v1.RenewRequest
+	6,  // 34: setpoint.agent.v1.AgentService.Session:input_type -> setpoint.agent.v1.FromAgent
+	1,  // 35: setpoint.agent.v1.AgentService.Join:output_type -> setpoint.agent.v1.JoinResponse
+	3,  // 36: setpoint.agent.v1.AgentService.Rejoin:output_type -> setpoint.agent.v1.RejoinResponse
+	5,  // 37: setpoint.agent.v1.AgentService.Renew:output_type -> setpoint.agent.v1.RenewResponse
+	13, // 38: setpoint.agent.v1.AgentService.Session:output_type -> setpoint.agent.v1.FromServer
+	35, // [35:39] is the sub-list for method output_type
+	31, // [31:35] is the sub-list for method input_type
 	31, // [31:31] is the sub-list for extension type_name
 	31, // [31:31] is the sub-list for extension extendee
 	0,  // [0:31] is the sub-list for field type_name
@@ -2451,7 +2611,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 	if File_setpoint_agent_v1_agent_proto != nil {
 		return
 	}
-	file_setpoint_agent_v1_agent_proto_msgTypes[4].OneofWrappers = []any{
+	file_setpoint_agent_v1_agent_proto_msgTypes[6].OneofWrappers = []any{
 		(*FromAgent_Hello)(nil),
 		(*FromAgent_Report)(nil),
 		(*FromAgent_Heartbeat)(nil),
@@ -2459,7 +2619,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 		(*FromAgent_Logs)(nil),
 		(*FromAgent_Exec)(nil),
 	}
-	file_setpoint_agent_v1_agent_proto_msgTypes[11].OneofWrappers = []any{
+	file_setpoint_agent_v1_agent_proto_msgTypes[13].OneofWrappers = []any{
 		(*FromServer_Welcome)(nil),
 		(*FromServer_Assignments)(nil),
 		(*FromServer_Ack)(nil),
@@ -2470,7 +2630,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 		(*FromServer_LogMore)(nil),
 		(*FromServer_Exec)(nil),
 	}
-	file_setpoint_agent_v1_agent_proto_msgTypes[21].OneofWrappers = []any{
+	file_setpoint_agent_v1_agent_proto_msgTypes[23].OneofWrappers = []any{
 		(*ExecInput_Begin)(nil),
 		(*ExecInput_Stdin)(nil),
 		(*ExecInput_StdinEnd)(nil),
@@ -2478,7 +2638,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 		(*ExecInput_OutputTaken)(nil),
 		(*ExecInput_Cancel)(nil),
 	}
-	file_setpoint_agent_v1_agent_proto_msgTypes[24].OneofWrappers = []any{
+	file_setpoint_agent_v1_agent_proto_msgTypes[26].OneofWrappers = []any{
 		(*ExecOutput_Started)(nil),
 		(*ExecOutput_Stdout)(nil),
 		(*ExecOutput_Stderr)(nil),
@@ -2491,7 +2651,7 @@ func file_setpoint_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_setpoint_agent_v1_agent_proto_rawDesc), len(file_setpoint_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

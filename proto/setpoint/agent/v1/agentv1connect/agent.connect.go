@@ -37,6 +37,8 @@ const (
 const (
 	// AgentServiceJoinProcedure is the fully-qualified name of the AgentService's Join RPC.
 	AgentServiceJoinProcedure = "/setpoint.agent.v1.AgentService/Join"
+	// AgentServiceRejoinProcedure is the fully-qualified name of the AgentService's Rejoin RPC.
+	AgentServiceRejoinProcedure = "/setpoint.agent.v1.AgentService/Rejoin"
 	// AgentServiceRenewProcedure is the fully-qualified name of the AgentService's Renew RPC.
 	AgentServiceRenewProcedure = "/setpoint.agent.v1.AgentService/Renew"
 	// AgentServiceSessionProcedure is the fully-qualified name of the AgentService's Session RPC.
@@ -45,8 +47,10 @@ const (
 
 // AgentServiceClient is a client for the setpoint.agent.v1.AgentService service.
 type AgentServiceClient interface {
-	// Gives a machine its node id and certificate. The only call without a client certificate; the token is the proof.
+	// Gives a machine its node id and certificate. Without a client certificate; the token is the proof.
 	Join(context.Context, *connect.Request[v1.JoinRequest]) (*connect.Response[v1.JoinResponse], error)
+	// Gives a node whose certificate expired another one, as the same node. Without a client certificate; the token and the old certificate's key are the proof.
+	Rejoin(context.Context, *connect.Request[v1.RejoinRequest]) (*connect.Response[v1.RejoinResponse], error)
 	// A new certificate for the node that calls.
 	Renew(context.Context, *connect.Request[v1.RenewRequest]) (*connect.Response[v1.RenewResponse], error)
 	// The one conversation of an agent: assignments come down, reports and heartbeats go up.
@@ -70,6 +74,12 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(agentServiceMethods.ByName("Join")),
 			connect.WithClientOptions(opts...),
 		),
+		rejoin: connect.NewClient[v1.RejoinRequest, v1.RejoinResponse](
+			httpClient,
+			baseURL+AgentServiceRejoinProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("Rejoin")),
+			connect.WithClientOptions(opts...),
+		),
 		renew: connect.NewClient[v1.RenewRequest, v1.RenewResponse](
 			httpClient,
 			baseURL+AgentServiceRenewProcedure,
@@ -88,6 +98,7 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 // agentServiceClient implements AgentServiceClient.
 type agentServiceClient struct {
 	join    *connect.Client[v1.JoinRequest, v1.JoinResponse]
+	rejoin  *connect.Client[v1.RejoinRequest, v1.RejoinResponse]
 	renew   *connect.Client[v1.RenewRequest, v1.RenewResponse]
 	session *connect.Client[v1.FromAgent, v1.FromServer]
 }
@@ -95,6 +106,11 @@ type agentServiceClient struct {
 // Join calls setpoint.agent.v1.AgentService.Join.
 func (c *agentServiceClient) Join(ctx context.Context, req *connect.Request[v1.JoinRequest]) (*connect.Response[v1.JoinResponse], error) {
 	return c.join.CallUnary(ctx, req)
+}
+
+// Rejoin calls setpoint.agent.v1.AgentService.Rejoin.
+func (c *agentServiceClient) Rejoin(ctx context.Context, req *connect.Request[v1.RejoinRequest]) (*connect.Response[v1.RejoinResponse], error) {
+	return c.rejoin.CallUnary(ctx, req)
 }
 
 // Renew calls setpoint.agent.v1.AgentService.Renew.
@@ -109,8 +125,10 @@ func (c *agentServiceClient) Session(ctx context.Context) *connect.BidiStreamFor
 
 // AgentServiceHandler is an implementation of the setpoint.agent.v1.AgentService service.
 type AgentServiceHandler interface {
-	// Gives a machine its node id and certificate. The only call without a client certificate; the token is the proof.
+	// Gives a machine its node id and certificate. Without a client certificate; the token is the proof.
 	Join(context.Context, *connect.Request[v1.JoinRequest]) (*connect.Response[v1.JoinResponse], error)
+	// Gives a node whose certificate expired another one, as the same node. Without a client certificate; the token and the old certificate's key are the proof.
+	Rejoin(context.Context, *connect.Request[v1.RejoinRequest]) (*connect.Response[v1.RejoinResponse], error)
 	// A new certificate for the node that calls.
 	Renew(context.Context, *connect.Request[v1.RenewRequest]) (*connect.Response[v1.RenewResponse], error)
 	// The one conversation of an agent: assignments come down, reports and heartbeats go up.
@@ -130,6 +148,12 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(agentServiceMethods.ByName("Join")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentServiceRejoinHandler := connect.NewUnaryHandler(
+		AgentServiceRejoinProcedure,
+		svc.Rejoin,
+		connect.WithSchema(agentServiceMethods.ByName("Rejoin")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentServiceRenewHandler := connect.NewUnaryHandler(
 		AgentServiceRenewProcedure,
 		svc.Renew,
@@ -146,6 +170,8 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 		switch r.URL.Path {
 		case AgentServiceJoinProcedure:
 			agentServiceJoinHandler.ServeHTTP(w, r)
+		case AgentServiceRejoinProcedure:
+			agentServiceRejoinHandler.ServeHTTP(w, r)
 		case AgentServiceRenewProcedure:
 			agentServiceRenewHandler.ServeHTTP(w, r)
 		case AgentServiceSessionProcedure:
@@ -161,6 +187,10 @@ type UnimplementedAgentServiceHandler struct{}
 
 func (UnimplementedAgentServiceHandler) Join(context.Context, *connect.Request[v1.JoinRequest]) (*connect.Response[v1.JoinResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.agent.v1.AgentService.Join is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) Rejoin(context.Context, *connect.Request[v1.RejoinRequest]) (*connect.Response[v1.RejoinResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("setpoint.agent.v1.AgentService.Rejoin is not implemented"))
 }
 
 func (UnimplementedAgentServiceHandler) Renew(context.Context, *connect.Request[v1.RenewRequest]) (*connect.Response[v1.RenewResponse], error) {
