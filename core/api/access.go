@@ -113,11 +113,12 @@ var errPanicked = errors.New("the server has a bug here")
 
 // gate is in front of every call: it checks the caller's role and turns errors into answers.
 type gate struct {
-	log         hclog.Logger
-	authorities Authorities
-	auditor     *auditor
-	streams     *streams
-	meant       func(error) error // adds to a refusal what may have been meant
+	log          hclog.Logger
+	authorities  Authorities
+	auditor      *auditor
+	certificates Certificates // nil: none is ever revoked
+	streams      *streams
+	meant        func(error) error // adds to a refusal what may have been meant
 }
 
 // HeaderRenew is set in answers to callers whose certificate is of an authority that is being replaced: RenewLogin gives another.
@@ -155,7 +156,7 @@ func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 func (g *gate) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		spec := conn.Spec()
-		ctx, done := g.streams.begin(ctx)
+		ctx, done := g.streams.begin(ctx, g.certificates)
 		defer done()
 		err := allow(ctx, spec.Procedure)
 		switch {

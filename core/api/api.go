@@ -174,7 +174,9 @@ const compressBytes = 1 << 10
 // HandlerOptions are what every service on the port is made with: the callers' roles are checked, errors become answers, panics of a call
 // are recovered and messages have a limit.
 func (a *API) HandlerOptions() []connect.HandlerOption {
-	g := &gate{log: a.opts.Log, authorities: a.opts.Authorities, auditor: a.auditor, streams: &a.streams, meant: a.meant}
+	g := &gate{
+		log: a.opts.Log, authorities: a.opts.Authorities, auditor: a.auditor, certificates: a.opts.Certificates, streams: &a.streams, meant: a.meant,
+	}
 	return []connect.HandlerOption{
 		connect.WithInterceptors(g, terms{a.service()}),
 		connect.WithRecover(g.recovered),

@@ -71,7 +71,7 @@ func (a *auditor) note(ctx context.Context, spec connect.Spec, peer connect.Peer
 		return
 	}
 	c := callerOf(ctx)
-	e := audit.Entry{Time: time.Now().UTC(), Who: c.id.Name, Role: string(c.id.Role), Serial: c.serial, From: peer.Addr, Call: callName(spec.Procedure), Result: audit.OK}
+	e := audit.Entry{Time: time.Now().UTC(), Who: c.Identity.Name, Role: string(c.Identity.Role), Serial: c.Serial, From: peer.Addr, Call: callName(spec.Procedure), Result: audit.OK}
 	if err != nil {
 		e.Result, e.Message = connect.CodeOf(asConnect(err)).String(), clip(message(err))
 		if coded, ok := errors.AsType[*connect.Error](err); ok {
@@ -93,7 +93,7 @@ func (a *auditor) note(ctx context.Context, spec connect.Spec, peer connect.Peer
 func (a *auditor) begun(ctx context.Context, spec connect.Spec, peer connect.Peer, req any) {
 	c := callerOf(ctx)
 	a.write(audit.Entry{
-		Time: time.Now().UTC(), Who: c.id.Name, Role: string(c.id.Role), Serial: c.serial, From: peer.Addr, Call: callName(spec.Procedure), On: aboutOf(req), Result: audit.Begun,
+		Time: time.Now().UTC(), Who: c.Identity.Name, Role: string(c.Identity.Role), Serial: c.Serial, From: peer.Addr, Call: callName(spec.Procedure), On: aboutOf(req), Result: audit.Begun,
 	})
 }
 

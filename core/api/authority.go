@@ -69,6 +69,7 @@ func (v *service) FinishAuthority(ctx context.Context, req *connect.Request[apiv
 	if err != nil {
 		return nil, err
 	}
+	v.sweepDashboard()
 	return v.authority()
 }
 

@@ -68,6 +68,7 @@ func (v *service) RevokeCertificate(ctx context.Context, req *connect.Request[ap
 		return nil, err
 	}
 	v.streams.cut(v.opts.Certificates)
+	v.sweepDashboard()
 	out := &apiv1.RevokeCertificateResponse{}
 	for _, c := range got {
 		out.Certificates = append(out.Certificates, certificateView(c))
@@ -89,7 +90,7 @@ func (v *service) stillServes(ctx context.Context) error {
 	if v.opts.Certificates == nil || c.err != nil {
 		return c.err
 	}
-	if err := v.opts.Certificates.Check(c.id, c.serial); err != nil {
+	if err := v.opts.Certificates.Check(c.Identity, c.Serial); err != nil {
 		return connect.NewError(connect.CodeUnauthenticated, fmt.Errorf("renew: %w", err))
 	}
 	return nil
@@ -106,8 +107,8 @@ type stream struct {
 	end    context.CancelCauseFunc
 }
 
-// begin returns a context that ends when the caller's certificate is revoked. Done is to be called at the stream's end.
-func (s *streams) begin(ctx context.Context) (_ context.Context, done func()) {
+// begin returns a context that ends when the caller's certificate is revoked, if only since he called. Done is to be called at the stream's end.
+func (s *streams) begin(ctx context.Context, c Certificates) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	x := &stream{callerOf(ctx), cancel}
 	s.mu.Lock()
@@ -116,6 +117,7 @@ func (s *streams) begin(ctx context.Context) (_ context.Context, done func()) {
 		s.live = make(map[*stream]struct{})
 	}
 	s.live[x] = struct{}{}
+	x.check(c)
 	return ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -129,9 +131,17 @@ func (s *streams) cut(c Certificates) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for x := range s.live {
-		if err := c.Check(x.caller.id, x.caller.serial); err != nil {
-			x.end(err)
-		}
+		x.check(c)
+	}
+}
+
+// check ends the stream if the caller's certificate was revoked.
+func (x *stream) check(c Certificates) {
+	if c == nil || x.caller.err != nil {
+		return
+	}
+	if err := c.Check(x.caller.Identity, x.caller.Serial); err != nil {
+		x.end(err)
 	}
 }
 

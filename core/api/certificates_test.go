@@ -99,6 +99,23 @@ func TestARevokedCertificateServesNoMore(t *testing.T) {
 	}
 }
 
+// The dashboard learns by which certificate somebody is known, and of each revocation.
+func TestTheDashboardHearsOfRevocations(t *testing.T) {
+	r, err := pki.OpenRegister(filepath.Join(t.TempDir(), "certificates.jsonl"), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeDashboard{}
+	s := serve(t, func(o *api.Options) { o.Certificates, o.Dashboard = register{r}, f })
+	reader, serial := s.known(register{r}, pki.RoleReader)
+	if _, err := reader.OpenDashboard(t.Context(), connect.NewRequest(&apiv1.OpenDashboardRequest{})); err != nil || f.serial != serial {
+		t.Errorf("opened with %q, %v, want %q", f.serial, err, serial)
+	}
+	if _, err := s.as(pki.RoleAdmin).RevokeCertificate(t.Context(), connect.NewRequest(&apiv1.RevokeCertificateRequest{Serial: serial})); err != nil || f.swept != 1 {
+		t.Errorf("revoked: %v; it was told %d times", err, f.swept)
+	}
+}
+
 func TestWhatCannotBeRevoked(t *testing.T) {
 	s, r := serveRegister(t)
 	admin, _ := s.known(r, pki.RoleAdmin)

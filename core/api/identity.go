@@ -9,10 +9,8 @@ import (
 
 // caller is who calls, as the connection says.
 type caller struct {
-	id        pki.Identity
-	serial    string          // of its certificate
-	authority pki.Fingerprint // that its certificate was verified with
-	err       error
+	pki.Credential
+	err error
 }
 
 type callerKey struct{}
@@ -21,12 +19,8 @@ type callerKey struct{}
 func (a *API) identified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var c caller
-		if c.id, c.err = pki.PeerIdentity(r.TLS); c.err == nil {
-			c.serial = pki.Serial(r.TLS.VerifiedChains[0][0])
-			c.authority, c.err = pki.PeerAuthority(r.TLS)
-			if c.err == nil && a.opts.Certificates != nil {
-				c.err = a.opts.Certificates.Check(c.id, c.serial)
-			}
+		if c.Credential, c.err = pki.PeerCredential(r.TLS); c.err == nil && a.opts.Certificates != nil {
+			c.err = a.opts.Certificates.Check(c.Identity, c.Serial)
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
@@ -45,7 +39,7 @@ func IdentityFrom(ctx context.Context) (pki.Identity, error) {
 	if !ok {
 		return pki.Identity{}, pki.ErrNoCertificate
 	}
-	return c.id, c.err
+	return c.Identity, c.err
 }
 
 // AuthorityFrom returns by which authority's certificate the caller is known. The error is that of IdentityFrom.
@@ -54,7 +48,7 @@ func AuthorityFrom(ctx context.Context) (pki.Fingerprint, error) {
 	if !ok {
 		return pki.Fingerprint{}, pki.ErrNoCertificate
 	}
-	return c.authority, c.err
+	return c.Authority, c.err
 }
 
 // author returns for whom the engine records what a call changes. The caller's role was checked.

@@ -12,12 +12,12 @@ import (
 
 // ClientFor returns a client within this process for somebody who is known by other means than the certificate of a connection, such as the session of a browser
 // that he logged in with his certificate. What it asks passes the same gate as calls from outside: his role is checked, and what he changes is written down with his
-// name. authority is that of the certificate by which he became known.
-func (a *API) ClientFor(id pki.Identity, authority pki.Fingerprint) apiv1connect.ApiServiceClient {
+// name; a stream ends when the certificate by which he became known is revoked.
+func (a *API) ClientFor(c pki.Credential) apiv1connect.ApiServiceClient {
 	path, handler := apiv1connect.NewApiServiceHandler(a.service(), a.HandlerOptions()...)
 	mux := http.NewServeMux()
 	mux.Handle(path, handler)
-	return apiv1connect.NewApiServiceClient(&http.Client{Transport: inProcess{mux, caller{id: id, authority: authority}}}, "https://setpoint.internal")
+	return apiv1connect.NewApiServiceClient(&http.Client{Transport: inProcess{mux, caller{Credential: c}}}, "https://setpoint.internal")
 }
 
 // inProcess carries requests to a handler without a connection.

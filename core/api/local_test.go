@@ -28,7 +28,7 @@ func local(t *testing.T, e *fakeEngine, events *api.Events, role pki.Role) apiv1
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.ClientFor(pki.Identity{ClusterID: "c1", Role: role, Name: "ann"}, authority.Fingerprint())
+	return a.ClientFor(pki.Credential{Identity: pki.Identity{ClusterID: "c1", Role: role, Name: "ann"}, Authority: authority.Fingerprint()})
 }
 
 func TestClientWithinTheProcessPassesTheGate(t *testing.T) {
@@ -85,10 +85,16 @@ func TestStreamsWithinTheProcess(t *testing.T) {
 	_ = events.Close()
 }
 
-type fakeDashboard struct{ id pki.Identity }
+type fakeDashboard struct {
+	id     pki.Identity
+	serial string
+	swept  int
+}
 
-func (f *fakeDashboard) Invite(id pki.Identity, _ pki.Fingerprint) (string, time.Time, error) {
-	f.id = id
+func (f *fakeDashboard) Sweep() { f.swept++ }
+
+func (f *fakeDashboard) Invite(who pki.Credential) (string, time.Time, error) {
+	f.id, f.serial = who.Identity, who.Serial
 	return "https://s1:7481/login#x", time.Unix(1060, 0), nil
 }
 

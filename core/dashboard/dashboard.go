@@ -22,9 +22,9 @@ type Options struct {
 	Inspect func(context.Context) (engine.InspectResult, error)
 	Why     func(context.Context, cluster.TaskID) (engine.WhyResult, error)
 	// Client returns a client of the API for somebody who is logged in.
-	Client func(pki.Identity, pki.Fingerprint) apiv1connect.ApiServiceClient
-	// Trusted reports whether certificates of an authority still serve: a session ends with the authority by which it began. Nil: all do.
-	Trusted func(pki.Fingerprint) bool
+	Client func(pki.Credential) apiv1connect.ApiServiceClient
+	// Serves reports whether a credential that has not expired still does: a session ends when that by which it began was revoked, or its authority retired. Nil: all do.
+	Serves func(pki.Credential) bool
 
 	URL  string // at which browsers reach it, such as https://HOST:PORT
 	Name string // of the server, for people
@@ -51,8 +51,8 @@ func New(opts Options) (*Dashboard, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.Trusted == nil {
-		opts.Trusted = func(pki.Fingerprint) bool { return true }
+	if opts.Serves == nil {
+		opts.Serves = func(pki.Credential) bool { return true }
 	}
 	if opts.Stall == 0 {
 		opts.Stall = stallTimeout
@@ -89,9 +89,12 @@ func (d *Dashboard) Run(ctx context.Context) error {
 	}
 }
 
-// Invite makes a link that serves one login, as id, for a short while.
-func (d *Dashboard) Invite(id pki.Identity, authority pki.Fingerprint) (url string, expires time.Time, err error) {
-	code, expires, err := d.sessions.invite(id, authority)
+// Sweep ends at once what has no right to be: sessions whose time is over, or whose credential serves no more, and what is sent to their browsers.
+func (d *Dashboard) Sweep() { d.sessions.sweep() }
+
+// Invite makes a link that serves one login, as who is known by a credential, for a short while.
+func (d *Dashboard) Invite(who pki.Credential) (url string, expires time.Time, err error) {
+	code, expires, err := d.sessions.invite(who)
 	if err != nil {
 		return "", time.Time{}, err
 	}

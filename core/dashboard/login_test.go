@@ -127,12 +127,42 @@ func TestSessionsEnd(t *testing.T) {
 	if status, _ := busy.get("/"); status != http.StatusUnauthorized {
 		t.Errorf("after half a day it gave %d", status)
 	}
-	retired := w.as(pki.RoleReader)
+}
+
+// A session ends with the certificate by which it began, and with it what is sent to its pages and the links that were made with it.
+func TestSessionsEndWithTheCertificate(t *testing.T) {
+	w := newWorld(t)
+	w.fill()
+	ann := pki.Credential{Identity: pki.Identity{ClusterID: "c1", Role: pki.RoleReader, Name: "ann"}, Serial: "7", Expires: start.Add(time.Minute)}
+	other := ann
+	other.Serial, other.Expires = "8", start.Add(pki.Validity)
+	expiring, staying := w.enter(w.codeFor(ann)), w.enter(w.codeFor(other))
+	late := w.codeFor(ann)
+	lines, closed := expiring.follow("/nodes")
+	defer closed()
+	w.pass(time.Minute)
+	if status, _ := expiring.get("/"); status != http.StatusUnauthorized {
+		t.Errorf("after its certificate expired it gave %d", status)
+	}
+	for lines.Scan() { // the stream ends
+	}
+	if status, _, _ := w.stranger().post("/login", url.Values{"code": {late}}); status != http.StatusForbidden {
+		t.Errorf("a link of who has no certificate any more gave %d", status)
+	}
+	if status, _ := staying.get("/"); status != http.StatusOK {
+		t.Errorf("another certificate of the same name gave %d", status)
+	}
+
+	lines, closed = staying.follow("/nodes")
+	defer closed()
 	w.mu.Lock()
-	w.trusted = false
+	w.revoked = "8"
 	w.mu.Unlock()
-	if status, _ := retired.get("/"); status != http.StatusUnauthorized {
-		t.Errorf("after its authority was retired it gave %d", status)
+	w.d.Sweep()
+	for lines.Scan() { // the stream ends
+	}
+	if status, _ := staying.get("/"); status != http.StatusUnauthorized {
+		t.Errorf("after its certificate was revoked it gave %d", status)
 	}
 }
 

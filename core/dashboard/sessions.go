@@ -36,20 +36,19 @@ func hashOf(text string) secret { return sha256.Sum256([]byte(text)) }
 
 // invitation lets somebody log in, once.
 type invitation struct {
-	id        pki.Identity
-	authority pki.Fingerprint
-	expires   time.Time
+	who     pki.Credential
+	expires time.Time
 }
 
 // session is somebody's being logged in. Its fields do not change but for what sessions guards.
 type session struct {
-	id        pki.Identity
-	authority pki.Fingerprint
-	api       apiv1connect.ApiServiceClient
-	form      string    // that the forms of its pages carry: other sites do not know it
-	began     time.Time //
-	ctx       context.Context
-	end       context.CancelFunc // ends what is sent to its browsers
+	id    pki.Identity
+	who   pki.Credential // by which he was known who began it; it ends with that
+	api   apiv1connect.ApiServiceClient
+	form  string    // that the forms of its pages carry: other sites do not know it
+	began time.Time //
+	ctx   context.Context
+	end   context.CancelFunc // ends what is sent to its browsers
 
 	used    time.Time // guarded by sessions.mu
 	streams int       // guarded by sessions.mu
@@ -73,7 +72,7 @@ func newSessions(opts Options) *sessions {
 }
 
 // invite makes a code with which somebody logs in.
-func (s *sessions) invite(id pki.Identity, authority pki.Fingerprint) (code string, expires time.Time, err error) {
+func (s *sessions) invite(who pki.Credential) (code string, expires time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweepLocked()
@@ -84,7 +83,7 @@ func (s *sessions) invite(id pki.Identity, authority pki.Fingerprint) (code stri
 	}
 	code, hash := newSecret()
 	expires = s.opts.Now().Add(inviteLifetime)
-	s.invites[hash] = invitation{id, authority, expires}
+	s.invites[hash] = invitation{who, expires}
 	return code, expires, nil
 }
 
@@ -95,13 +94,13 @@ func (s *sessions) begin(code string) (cookie string, began *session, ok bool) {
 	s.sweepLocked()
 	hash := hashOf(code)
 	invited, ok := s.invites[hash]
-	if !ok || len(s.live) >= maxSessions || !s.opts.Trusted(invited.authority) {
+	if !ok || len(s.live) >= maxSessions || !s.serves(invited.who) {
 		return "", nil, false
 	}
 	delete(s.invites, hash)
 	cookie, key := newSecret()
 	now := s.opts.Now()
-	began = &session{id: invited.id, authority: invited.authority, api: s.opts.Client(invited.id, invited.authority), form: rand.Text(), began: now, used: now}
+	began = &session{id: invited.who.Identity, who: invited.who, api: s.opts.Client(invited.who), form: rand.Text(), began: now, used: now}
 	began.ctx, began.end = context.WithCancel(context.Background())
 	s.live[key] = began
 	return cookie, began, true
@@ -134,7 +133,12 @@ func (s *sessions) close(cookie string) {
 // over reports whether a session's time is.
 func (s *sessions) over(x *session) bool {
 	now := s.opts.Now()
-	return now.Sub(x.began) >= sessionLifetime || x.streams == 0 && now.Sub(x.used) >= idleLifetime || !s.opts.Trusted(x.authority)
+	return now.Sub(x.began) >= sessionLifetime || x.streams == 0 && now.Sub(x.used) >= idleLifetime || !s.serves(x.who)
+}
+
+// serves reports whether a credential does now.
+func (s *sessions) serves(who pki.Credential) bool {
+	return s.opts.Now().Before(who.Expires) && s.opts.Serves(who)
 }
 
 func (s *sessions) drop(key secret) {
@@ -153,7 +157,7 @@ func (s *sessions) sweep() {
 func (s *sessions) sweepLocked() {
 	now := s.opts.Now()
 	for hash, x := range s.invites {
-		if now.After(x.expires) {
+		if now.After(x.expires) || !s.serves(x.who) {
 			delete(s.invites, hash)
 		}
 	}

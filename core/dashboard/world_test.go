@@ -38,12 +38,12 @@ type world struct {
 	now     time.Time
 	done    []engine.Op // commands that were carried out
 	by      string      // whose the latest was
-	trusted bool
+	revoked string      // serial number of the certificate that serves no more
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, now: start, trusted: true, log: new(strings.Builder)}
+	w := &world{t: t, now: start, log: new(strings.Builder)}
 	w.events = api.NewEvents(1)
 	w.set(1)
 	log := hclog.New(&hclog.LoggerOptions{Output: w.log, Level: hclog.Info})
@@ -57,8 +57,8 @@ func newWorld(t testing.TB) *world {
 		Why: func(_ context.Context, task cluster.TaskID) (engine.WhyResult, error) {
 			return engine.WhyResult{Sentence: "no node can run it. Nearest: n1. Clears when: a node joins.", Nearest: "n1", Clears: "a node joins"}, nil
 		},
-		Client:  func(id pki.Identity, by pki.Fingerprint) apiv1connect.ApiServiceClient { return a.ClientFor(id, by) },
-		Trusted: func(pki.Fingerprint) bool { w.mu.Lock(); defer w.mu.Unlock(); return w.trusted },
+		Client: func(who pki.Credential) apiv1connect.ApiServiceClient { return a.ClientFor(who) },
+		Serves: func(who pki.Credential) bool { w.mu.Lock(); defer w.mu.Unlock(); return w.revoked != who.Serial },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -193,8 +193,14 @@ func (w *world) stranger() *browser {
 // as returns a browser of somebody who is logged in with a role.
 func (w *world) as(role pki.Role) *browser {
 	w.t.Helper()
+	return w.enter(w.code(role))
+}
+
+// enter returns the browser of somebody who logged in with a code.
+func (w *world) enter(code string) *browser {
+	w.t.Helper()
 	b := w.stranger()
-	if status, _, to := b.post("/login", url.Values{"code": {w.code(role)}}); status != http.StatusSeeOther || to != "/" {
+	if status, _, to := b.post("/login", url.Values{"code": {code}}); status != http.StatusSeeOther || to != "/" {
 		w.t.Fatalf("the login gave %d to %q", status, to)
 	}
 	return b
@@ -203,7 +209,13 @@ func (w *world) as(role pki.Role) *browser {
 // code returns one that lets somebody in with a role.
 func (w *world) code(role pki.Role) string {
 	w.t.Helper()
-	link, _, err := w.d.Invite(pki.Identity{ClusterID: "c1", Role: role, Name: "ann"}, pki.Fingerprint{})
+	return w.codeFor(pki.Credential{Identity: pki.Identity{ClusterID: "c1", Role: role, Name: "ann"}, Serial: "1", Expires: w.clock().Add(pki.Validity)})
+}
+
+// codeFor returns one that lets somebody in who is known by a credential.
+func (w *world) codeFor(who pki.Credential) string {
+	w.t.Helper()
+	link, _, err := w.d.Invite(who)
 	if err != nil {
 		w.t.Fatal(err)
 	}

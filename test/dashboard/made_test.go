@@ -47,7 +47,7 @@ func serve(t *testing.T, records []any) *made {
 		View: m.View, Name: "setpoint-1", Log: hclog.NewNullLogger(),
 		Inspect: func(context.Context) (engine.InspectResult, error) { return m.inspect(), nil },
 		Why:     func(_ context.Context, task cluster.TaskID) (engine.WhyResult, error) { return m.why(task), nil },
-		Client:  func(id pki.Identity, by pki.Fingerprint) apiv1connect.ApiServiceClient { return a.ClientFor(id, by) },
+		Client:  func(who pki.Credential) apiv1connect.ApiServiceClient { return a.ClientFor(who) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func serve(t *testing.T, records []any) *made {
 // link returns one that lets somebody in.
 func (m *made) link(role pki.Role) string {
 	m.t.Helper()
-	link, _, err := m.d.Invite(pki.Identity{ClusterID: "c1", Role: role, Name: "ann@ops"}, pki.Fingerprint{})
+	link, _, err := m.d.Invite(pki.Credential{Identity: pki.Identity{ClusterID: "c1", Role: role, Name: "ann@ops"}, Expires: time.Now().Add(pki.Validity)})
 	if err != nil {
 		m.t.Fatal(err)
 	}

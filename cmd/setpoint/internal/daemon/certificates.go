@@ -120,6 +120,11 @@ func (c *certificates) trusted() []pki.Fingerprint {
 	return out
 }
 
+// serves reports whether a credential still does: its authority is trusted, and it was not revoked.
+func (c *certificates) serves(who pki.Credential) bool {
+	return slices.Contains(c.trusted(), who.Authority) && c.Check(who.Identity, who.Serial) == nil
+}
+
 // rotate makes a new authority.
 func (c *certificates) rotate() error {
 	c.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,10 +39,8 @@ func (s *Server) newDashboard() (err error) {
 		Why: func(ctx context.Context, task cluster.TaskID) (engine.WhyResult, error) {
 			return asked[engine.WhyResult](ctx, s.engine, engine.Why{Task: task})
 		},
-		Client: func(id pki.Identity, by pki.Fingerprint) apiv1connect.ApiServiceClient {
-			return s.api.ClientFor(id, by)
-		},
-		Trusted: func(f pki.Fingerprint) bool { return slices.Contains(s.certs.trusted(), f) },
+		Client: func(who pki.Credential) apiv1connect.ApiServiceClient { return s.api.ClientFor(who) },
+		Serves: s.certs.serves,
 		URL:     "https://" + dashboardAddress(cfg, s.pages.Addr().String()), Name: cfg.Name, Log: s.opts.Log.Named("dashboard"),
 	})
 	return err
@@ -91,9 +88,11 @@ func (s *Server) DashboardLink() (string, error) {
 	if s.dashboard == nil {
 		return "", nil
 	}
-	id := administrator()
-	id.ClusterID = s.View().ClusterID
-	url, _, err := s.dashboard.Invite(id, s.certs.Fingerprint())
+	pair, err := pki.LoadPair(s.certs.dir.AdminPair())
+	if err != nil {
+		return "", err
+	}
+	url, _, err := s.dashboard.Invite(pair.Credential())
 	return url, err
 }
 
