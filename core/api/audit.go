@@ -16,6 +16,7 @@ import (
 	"github.com/setpointd/setpoint/core/audit"
 	"github.com/setpointd/setpoint/core/pki"
 	"github.com/setpointd/setpoint/proto/setpoint/agent/v1/agentv1connect"
+	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
 	"github.com/setpointd/setpoint/proto/setpoint/api/v1/apiv1connect"
 )
 
@@ -169,6 +170,9 @@ func aboutOf(req any) map[string]string {
 		if f := fields.ByName(name); f != nil && m.Has(f) && f.Kind() != protoreflect.BytesKind && f.Message() == nil || f != nil && f.IsMap() && m.Has(f) {
 			out[string(name)] = clip(valueText(f, m.Get(f)))
 		}
+	}
+	if begin, ok := m.Interface().(*apiv1.TaskExecBegin); ok && len(begin.GetCommand()) > 0 {
+		out["program"] = clip(begin.GetCommand()[0]) // what follows may be a password
 	}
 	if f := fields.ByName("spec"); f != nil && m.Has(f) {
 		spec := m.Get(f).Message()

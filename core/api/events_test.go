@@ -226,6 +226,16 @@ func TestWatchOfThePastEnds(t *testing.T) {
 	}
 }
 
+// A state without any revision has no past, and the watch of it nothing to wait for.
+func TestWatchOfAStateWithoutRevisionsEnds(t *testing.T) {
+	s := serve(t, func(o *api.Options) { o.Events = api.NewEvents(0) })
+	s.engine.set(0)
+	w := s.watch(&apiv1.WatchEventsRequest{})
+	if err := w.end(); err != nil || len(w.seen) != 0 {
+		t.Errorf("saw %v and ended with %v", w.seen, err)
+	}
+}
+
 func TestWatchOfDroppedRevisions(t *testing.T) {
 	s := serve(t, nil)
 	s.commit(2, "n1")

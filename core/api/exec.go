@@ -73,7 +73,7 @@ func (v *service) TaskExec(ctx context.Context, stream *connect.BidiStream[apiv1
 		return &execError{code: string(engine.Refused), message: err.Error(), hint: fmt.Sprintf("the task is on node %s; see whether it is ready", node)}
 	}
 	defer x.Close()
-	log.Info("command inside a task begins", "node", node, "command", begin.GetCommand(), "user", begin.GetUser(), "dir", begin.GetDir(),
+	log.Info("command inside a task begins", "node", node, "program", begin.GetCommand()[0], "arguments", len(begin.GetCommand())-1, "user", begin.GetUser(), "dir", begin.GetDir(),
 		"env", slices.Sorted(maps.Keys(begin.GetEnv())), "tty", begin.GetTty() != nil)
 	go hearExec(stream, x) // ends when this function has returned, since only that ends a read that waits
 	code, err := tellExec(stream, x, &apiv1.TaskExecStarted{Task: string(t.ID), Node: node})

@@ -109,10 +109,10 @@ func TestExecInATask(t *testing.T) {
 	s.engine.set(9, node("a", "n1"), job("web", 2), running("web/1/3", "a"), task("web/2/3"))
 	c := s.as(pki.RoleOperator)
 	stream := begin(t, c, t.Context(), &apiv1.TaskExecBegin{
-		Task: "web/1", Command: []string{"cat", "-u"}, User: "www", Dir: "/srv", Env: map[string]string{"TOKEN": "hunter2"}, Stdin: true, Tty: &apiv1.WindowSize{Rows: 24, Columns: 80},
+		Task: "web/1", Command: []string{"cat", "-u", "--password=letmein"}, User: "www", Dir: "/srv", Env: map[string]string{"TOKEN": "hunter2"}, Stdin: true, Tty: &apiv1.WindowSize{Rows: 24, Columns: 80},
 	})
 	x := <-f.opened
-	if b := f.begin; f.node != "a" || b.GetTask() != "web/1/3" || !slices.Equal(b.GetCommand(), []string{"cat", "-u"}) || b.GetUser() != "www" || b.GetDir() != "/srv" ||
+	if b := f.begin; f.node != "a" || b.GetTask() != "web/1/3" || !slices.Equal(b.GetCommand(), []string{"cat", "-u", "--password=letmein"}) || b.GetUser() != "www" || b.GetDir() != "/srv" ||
 		b.GetEnv()["TOKEN"] != "hunter2" || !b.GetStdin() || b.GetTty().GetRows() != 24 || b.GetTty().GetColumns() != 80 {
 		t.Errorf("node %s was asked %v", f.node, f.begin)
 	}
@@ -152,12 +152,12 @@ func TestExecInATask(t *testing.T) {
 	}
 	x.mu.Unlock()
 	text := log.String()
-	for _, want := range []string{`"caller":"someone"`, `"task":"web/1/3"`, `"command":["cat","-u"]`, `"user":"www"`, `"env":["TOKEN"]`, `"exit_code":5`, "TaskExec"} {
+	for _, want := range []string{`"caller":"someone"`, `"task":"web/1/3"`, `"program":"cat"`, `"arguments":2`, `"user":"www"`, `"env":["TOKEN"]`, `"exit_code":5`, "TaskExec"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %s: %s", want, text)
 		}
 	}
-	for _, secret := range []string{"hunter2", "a secret"} {
+	for _, secret := range []string{"hunter2", "a secret", "letmein"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the log has %q: %s", secret, text)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"connectrpc.com/connect"
@@ -15,6 +16,9 @@ import (
 
 // progressEvery is after how many revisions without an event for it a watcher is told how far the watch has come.
 const progressEvery = 1000
+
+// forever is up to which revision a watch goes that follows. The newest revision of a state may be 0: a watch of its past has nothing to wait for.
+const forever cluster.Revision = math.MaxUint64
 
 // watch is one call of WatchEvents.
 type watch struct {
@@ -45,7 +49,7 @@ func (v *service) WatchEvents(ctx context.Context, req *connect.Request[apiv1.Wa
 		return err
 	}
 	if m.GetFollow() {
-		return w.run(ctx, 0)
+		return w.run(ctx, forever)
 	}
 	return w.run(ctx, state.Revision)
 }
@@ -66,9 +70,9 @@ func matcher(s *engine.State, m *apiv1.WatchEventsRequest) (func(*apiv1.Event) b
 	}, nil
 }
 
-// run sends turn by turn, up to a revision; 0 means for ever.
+// run sends turn by turn, up to a revision.
 func (w *watch) run(ctx context.Context, last cluster.Revision) error {
-	for last == 0 || w.cursor <= last {
+	for w.cursor <= last {
 		turns, more, ok := w.events.since(w.cursor)
 		if !ok {
 			if err := w.older(ctx, last); err != nil {
@@ -98,7 +102,7 @@ func (w *watch) run(ctx context.Context, last cluster.Revision) error {
 func (w *watch) pass(turns []turnEvents, last cluster.Revision) error {
 	var out []*apiv1.Event
 	for _, t := range turns {
-		if last != 0 && t.revision > last {
+		if t.revision > last {
 			w.cursor = last + 1
 			break
 		}
@@ -132,7 +136,7 @@ func (w *watch) older(ctx context.Context, last cluster.Revision) error {
 		if sent = ctx.Err(); sent == nil {
 			sent = w.pass([]turnEvents{{turn.State.Revision, eventsOf(turn)}}, last)
 		}
-		return sent == nil && (last == 0 || w.cursor <= last)
+		return sent == nil && w.cursor <= last
 	})
 	switch {
 	case sent != nil:
