@@ -63,6 +63,7 @@ func Describe(ctx context.Context, opts Options) (cluster.NodeDescription, error
 		found, err := r.Fingerprint(ctx)
 		if err != nil {
 			note("driver "+r.Name(), err)
+			d.Attributes[cluster.DriverAttribute(r.Name())] = cluster.Unavailable
 			continue
 		}
 		d.Drivers = append(d.Drivers, r.Name())

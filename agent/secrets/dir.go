@@ -21,9 +21,9 @@ import (
 
 // Attribute is the node's attribute that says whether it can keep secrets: InMemory or Unavailable.
 const (
-	Attribute   = "secrets"
+	Attribute   = cluster.AttributeSecrets
 	InMemory    = "memory"
-	Unavailable = "unavailable"
+	Unavailable = cluster.Unavailable
 )
 
 // shared is where Linux has a tmpfs for everybody.

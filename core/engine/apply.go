@@ -172,7 +172,9 @@ func (e *Engine) dropNode(id cluster.NodeID) {
 func (e *Engine) nodeChanged(n *cluster.Node, fields cluster.FieldMask) {
 	i := e.indexOf(n.ID)
 	e.wakeNode(i)
-	e.ledger.describe(i, n)
+	if e.ledger.describe(i, n) {
+		e.ableChanged(i)
+	}
 	e.mirror(i, n, fields)
 	e.dirtyNodes[n.ID] = true
 	if fields&placingFields != 0 {

@@ -63,7 +63,7 @@ func reserveOf(s *cluster.JobSpec) cluster.Reserve {
 func (v view) Fits(job *cluster.Job, slot *cluster.Slot, leaving *cluster.Task, also []reconcile.Claim) reconcile.Fit {
 	e := v.e
 	c := e.withClaims(job, also)
-	g := e.groupOf(job.Name, slot.Nodes, reserveOf(&job.Control.Spec))
+	g := e.groupOf(job.Name, slot.Nodes, reserveOf(&job.Control.Spec), job.Control.Version)
 	var freed []place.Use
 	if leaving != nil {
 		if i, ok := e.index[leaving.Placement.Node]; ok {
@@ -111,7 +111,7 @@ func (v view) Better(job *cluster.Job, slot *cluster.Slot, t *cluster.Task, also
 			c.Nodes[i] = &n
 		}
 	}
-	g := e.groupOf(job.Name, slot.Nodes, reserveOf(&job.Control.Spec))
+	g := e.groupOf(job.Name, slot.Nodes, reserveOf(&job.Control.Spec), job.Control.Version)
 	if i, ok := place.Better(c, g, place.UseOf(int(from), t)); ok {
 		return e.byIndex[i]
 	}
@@ -144,8 +144,8 @@ func without(c place.Cluster, t *cluster.Task, freed []place.Use) place.Cluster 
 	return c
 }
 
-// groupOf is what is placed together, as place sees it, without its tasks.
-func (e *Engine) groupOf(job string, nodes []cluster.NodeID, reserve cluster.Reserve) place.Group {
+// groupOf is what is placed together, as place sees it, without its tasks: those of a version of a job.
+func (e *Engine) groupOf(job string, nodes []cluster.NodeID, reserve cluster.Reserve, version uint64) place.Group {
 	out := place.Group{Key: job, Job: job, Reserve: reserve, Filters: e.filters(job)}
 	if len(nodes) > 0 {
 		out.Nodes = []int{}
@@ -156,6 +156,9 @@ func (e *Engine) groupOf(job string, nodes []cluster.NodeID, reserve cluster.Res
 		}
 	}
 	if j := e.work.Job(job); j != nil {
+		if v := j.VersionOf(version); v != nil {
+			out.Filters = append(e.ledger.abilities.Filters(&v.Spec.Task), out.Filters...)
+		}
 		spec := j.Control.Spec
 		spec.Strategy = cmp.Or(spec.Strategy, e.cfg.Strategy)
 		out.Spec, out.Priority = &spec, spec.Priority

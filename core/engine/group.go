@@ -70,9 +70,16 @@ func (g *group) sorted() []*cluster.Task {
 // placeGroup is the group as place sees it, without its tasks.
 func (e *Engine) placeGroup(g *group) place.Group {
 	one := g.one()
-	out := e.groupOf(g.job, one.Nodes, one.Reserve)
+	out := e.groupOf(g.job, one.Nodes, one.Reserve, one.JobVersion)
 	out.Key = g.key
 	return out
+}
+
+// ableChanged has what waits look again at a node whose agent says that it can do something else than before.
+func (e *Engine) ableChanged(i uint32) {
+	for _, g := range e.groups {
+		g.changed[i] = true
+	}
 }
 
 // place puts waiting tasks on nodes, and records why others have to wait. It places no more than a turn may write; the rest follows in the next.

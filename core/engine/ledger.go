@@ -19,7 +19,8 @@ type ledger struct {
 
 	jobsOnNode int // about how many jobs have tasks on a node, while nodes are loaded
 
-	ranking place.Ranking
+	ranking   place.Ranking
+	abilities place.Abilities
 }
 
 // reopen keeps up with whether a node may take something new.
@@ -30,7 +31,9 @@ func (l *ledger) reopen(i uint32) {
 	}
 }
 
-func (l *ledger) describe(i uint32, n *cluster.Node) {
+// describe takes what a node is like now, and reports whether what it can do is another than before.
+func (l *ledger) describe(i uint32, n *cluster.Node) bool {
+	able := l.abilities.Describe(int(i), n)
 	for len(l.nodes) <= int(i) {
 		l.nodes = append(l.nodes, nil)
 	}
@@ -40,7 +43,7 @@ func (l *ledger) describe(i uint32, n *cluster.Node) {
 		l.order = nil
 		l.count++
 		l.reopen(i)
-		return
+		return able
 	}
 	if old.Node.Spec.Name != n.Spec.Name {
 		l.order = nil
@@ -48,6 +51,7 @@ func (l *ledger) describe(i uint32, n *cluster.Node) {
 	old.Free = old.Free.Add(n.Description.Capacity.Sub(old.Node.Description.Capacity))
 	old.Node = n
 	l.reopen(i)
+	return able
 }
 
 func (l *ledger) drop(i uint32) {
@@ -55,6 +59,7 @@ func (l *ledger) drop(i uint32) {
 		l.tally(job, -tasks)
 	}
 	l.nodes[i] = nil
+	l.abilities.Describe(int(i), nil)
 	l.order = nil
 	l.count--
 	l.reopen(i)

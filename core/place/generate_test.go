@@ -110,6 +110,9 @@ func drawGroup(t *rapid.T, k, nodes int) Group {
 			g.Nodes = []int{}
 		}
 	}
+	if rapid.IntRange(0, 3).Draw(t, "able") == 0 {
+		g.Filters = append(g.Filters, drawAbility(t, nodes))
+	}
 	for _, name := range []string{"constraint", "zoning"} {
 		if rapid.Bool().Draw(t, "filter") {
 			g.Filters = append(g.Filters, drawFilter(t, name, nodes))
@@ -124,6 +127,22 @@ func drawGroup(t *rapid.T, k, nodes int) Group {
 		g.Tasks = append(g.Tasks, task)
 	}
 	return g
+}
+
+// drawAbility is a filter of the core, which has always judged all nodes and ranks none.
+func drawAbility(t *rapid.T, nodes int) Filter {
+	f := Filter{Name: cluster.SourceCore, Allowed: NewBitmap(nodes), Reason: func(i int) (cluster.Code, string) {
+		if i%2 == 0 {
+			return cluster.CodeNoSecrets, ""
+		}
+		return cluster.CodeNoDriver, cluster.DriverDocker
+	}}
+	for i := range nodes {
+		if rapid.IntRange(0, 3).Draw(t, "can") > 0 {
+			f.Allowed.Set(i)
+		}
+	}
+	return f
 }
 
 func drawFilter(t *rapid.T, name string, nodes int) Filter {

@@ -49,14 +49,15 @@ func TestGolden(t *testing.T) {
 
 // scene is a cluster and groups, written as lines of words:
 //
-//	node NAME KEY=VALUE…    cpu, memory, UNIT: capacity; used.cpu, …: taken; label.K; state; availability; blocked; port=N:TASK; tasks=JOB:N
+//	node NAME KEY=VALUE…    cpu, memory, UNIT: capacity; used.cpu, …: taken; label.K; state; availability; blocked; port=N:TASK; tasks=JOB:N; drivers=A,B; attribute=K:V
 //	claim JOB/SLOT NODE KEY=VALUE…
-//	group JOB KEY=VALUE…    cpu, memory, UNIT; port=N, or 0 for any; max; priority; strategy; spread; nodes=A,B; tasks=N; avoid; want=K:V; pending=A,B; away
+//	group JOB KEY=VALUE…    cpu, memory, UNIT; port=N, or 0 for any; max; priority; strategy; spread; nodes=A,B; tasks=N; avoid; driver; secret; want=K:V; pending=A,B; away
 type scene struct {
 	t     *testing.T
 	c     Cluster
 	g     []Group
 	names map[string]int
+	able  Abilities
 }
 
 func parseScene(t *testing.T, text string) *scene {
@@ -151,6 +152,10 @@ func (s *scene) node(name string, words []string) {
 			n.Spec.Decommissioned = true
 		case k == "blocked":
 			out.Blocked = v
+		case k == "drivers":
+			n.Description.Drivers = strings.Split(v, ",")
+		case k == "attribute":
+			n.Description.Attributes = map[string]string{left: right}
 		case k == "port":
 			out.Ports[uint16(s.number(left))] = cluster.TaskID(right)
 		case k == "tasks":
@@ -162,6 +167,7 @@ func (s *scene) node(name string, words []string) {
 	})
 	out.Free = n.Description.Capacity.Sub(used)
 	s.names[name] = len(s.c.Nodes)
+	s.able.Describe(len(s.c.Nodes), n)
 	s.c.Nodes = append(s.c.Nodes, out)
 }
 
@@ -179,9 +185,14 @@ func (s *scene) reserve(r *cluster.Reserve, k, v string) {
 func (s *scene) group(job string, words []string) {
 	g := Group{Key: job, Job: job, Spec: &cluster.JobSpec{Name: job}}
 	tasks, avoid := 1, ""
+	var asks cluster.TaskSpec
 	s.pairs(words, func(k, v string) {
 		left, right, _ := strings.Cut(v, ":")
 		switch k {
+		case "driver":
+			asks.Driver = v
+		case "secret":
+			asks.Secrets = append(asks.Secrets, cluster.Secret{Name: v})
 		case "priority":
 			g.Priority = s.number(v)
 		case "strategy":
@@ -216,6 +227,7 @@ func (s *scene) group(job string, words []string) {
 			s.reserve(&g.Reserve, k, v)
 		}
 	})
+	g.Filters = append(g.Filters, s.able.Filters(&asks)...)
 	for k := range tasks {
 		slot := cluster.SlotKey(strconv.Itoa(k))
 		g.Tasks = append(g.Tasks, &cluster.Task{ID: cluster.NewTaskID(job, slot, 9), Job: job, Slot: slot, CreatedRev: 9, Avoid: cluster.NodeID(avoid)})

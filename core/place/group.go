@@ -14,7 +14,7 @@ type Group struct {
 	Spec     *cluster.JobSpec // strategy and spread; nil: the defaults
 	Reserve  cluster.Reserve
 	Nodes    []int    // indexes of the nodes that the slots are limited to; nil: any node
-	Filters  []Filter // each name once
+	Filters  []Filter // each name once, but for those of Abilities
 	Tasks    []*cluster.Task
 	Priority int // higher is placed first
 }
@@ -78,9 +78,8 @@ func newNeed(g *Group) *need {
 		slices.Sort(n.limited)
 		n.limited = slices.Compact(n.limited)
 	}
-	byName := func(a, b Filter) int { return cmp.Compare(a.Name, b.Name) }
-	if !slices.IsSortedFunc(n.filters, byName) {
-		n.filters = slices.SortedStableFunc(slices.Values(n.filters), byName)
+	if !slices.IsSortedFunc(n.filters, compareFilters) {
+		n.filters = slices.SortedStableFunc(slices.Values(n.filters), compareFilters)
 	}
 	for _, name := range g.Reserve.Resources.UnitNames() {
 		if amount := g.Reserve.Resources.Units[name]; amount > 0 {
@@ -102,6 +101,17 @@ func newNeed(g *Group) *need {
 		}
 	}
 	return n
+}
+
+// compareFilters orders filters: what the core says of nodes' abilities goes first, then names count.
+func compareFilters(a, b Filter) int {
+	first := func(f Filter) int {
+		if f.Name == cluster.SourceCore {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(first(a), first(b)), cmp.Compare(a.Name, b.Name))
 }
 
 // allows reports whether every filter has a verdict of node i that allows it.

@@ -17,6 +17,7 @@ const (
 	stagePaused
 	stageDraining
 	stageBlocked
+	stageAbility
 	stageFilter
 	stageResource
 	stagePort
@@ -162,5 +163,8 @@ func (f *Filter) refusal(i int) reason {
 		return reason{stage: stageFilter, source: f.Name, code: cluster.CodeConstraint}
 	}
 	code, detail := f.Reason(i)
+	if f.Name == cluster.SourceCore {
+		return core(stageAbility, 0, code, detail)
+	}
 	return reason{stage: stageFilter, source: f.Name, code: code, detail: detail}
 }

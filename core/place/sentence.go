@@ -196,6 +196,8 @@ func (r *Reason) clears(n *need, st *state) string {
 		return name + " is activated"
 	case stageBlocked:
 		return name + " is no longer blocked"
+	case stageAbility:
+		return r.clearsAbility(name)
 	case stageFilter:
 		switch {
 		case r.kind.pending && r.Code == cluster.CodePluginPending:
@@ -290,6 +292,10 @@ func (d *Details) phrase(e *cluster.Exclusion) string {
 		return fmt.Sprintf("%d draining", n)
 	case cluster.CodeWaitingForAgent:
 		return fmt.Sprintf("%d blocked (%s)", n, e.Detail)
+	case cluster.CodeNoDriver:
+		return plural(n, "lacks", "lack") + " the driver " + e.Detail
+	case cluster.CodeNoSecrets:
+		return fmt.Sprintf("%d cannot keep secrets in memory", n)
 	case cluster.CodeInsufficientResources:
 		return plural(n, "lacks", "lack") + " " + e.Detail + d.lackText(e.Detail)
 	case cluster.CodePortTaken:

@@ -219,11 +219,11 @@ func (f *finder) find(r reason) uint32 {
 	return at
 }
 
-// Refused reports whether it is a filter's verdict that keeps tasks from node i. As long as the node may take something new, and the filters say the same, what
+// Refused reports whether it is a filter's verdict that keeps tasks from node i, or what the node can do. As long as the node may take something new, and the filters say the same, what
 // else becomes of it changes nothing.
 func (s *Standing) Refused(i int) bool {
 	r, ok := s.reason(i)
-	return ok && r.stage == stageFilter && !r.pending
+	return ok && (r.stage == stageAbility || r.stage == stageFilter && !r.pending)
 }
 
 // Pending reports whether a filter had not judged node i when it was looked at.

@@ -20,6 +20,11 @@ func (r *Reason) Text() string {
 		return "is draining"
 	case stageBlocked:
 		return "is blocked (" + r.Detail + ")"
+	case stageAbility:
+		if r.Code == cluster.CodeNoDriver {
+			return "lacks the driver " + r.Detail
+		}
+		return "cannot keep secrets in memory"
 	case stageFilter:
 		return r.filterText()
 	case stageResource:

@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // NodeID names a node for ever. It is given once, when its agent joins, and is never used for another machine.
 type NodeID string
@@ -66,6 +69,31 @@ type NodeDescription struct {
 	Capacity   Resources
 	Version    string // of the agent
 }
+
+// The attributes by which an agent says that something does not work on its machine: AttributeSecrets, and one for each driver that it offers, DriverAttribute.
+const (
+	AttributeSecrets = "secrets"
+	Unavailable      = "unavailable"
+)
+
+// DriverAttribute is the attribute with which an agent says that a driver which it offers does not work now.
+func DriverAttribute(driver string) string { return "driver." + driver }
+
+// HasDriver reports whether the node can run tasks of a driver. An agent that says nothing of drivers, as one of another make may, is taken to have all.
+func (d *NodeDescription) HasDriver(driver string) bool {
+	if len(d.Drivers) > 0 {
+		return slices.Contains(d.Drivers, driver)
+	}
+	for _, offered := range []string{DriverProcess, DriverDocker, DriverSim} {
+		if d.Attributes[DriverAttribute(offered)] == Unavailable {
+			return false // it does say something: none of its drivers works
+		}
+	}
+	return true
+}
+
+// KeepsSecrets reports whether the node can keep secrets in memory. An agent that says nothing of it is taken to.
+func (d *NodeDescription) KeepsSecrets() bool { return d.Attributes[AttributeSecrets] != Unavailable }
 
 // NodeStatus is what the monitor infers about a node.
 type NodeStatus struct {

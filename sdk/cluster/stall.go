@@ -40,6 +40,8 @@ const (
 	CodeJobTypeTaken          Code = "job_type_taken"
 	CodeAddressPoolExhausted  Code = "address_pool_exhausted"
 	CodeNotificationFailed    Code = "notification_failed"
+	CodeNoDriver              Code = "no_driver"
+	CodeNoSecrets             Code = "no_secrets"
 )
 
 // SubjectKind is what a stall belongs to.

@@ -1,0 +1,79 @@
+package place
+
+import "github.com/setpointd/setpoint/sdk/cluster"
+
+// The abilities that not every node has: to run the tasks of a driver, and to keep secrets in memory.
+const (
+	abilityProcess = iota
+	abilityDocker
+	abilitySim
+	abilitySecrets
+	abilities
+)
+
+// drivers are the drivers in the order of their abilities.
+var drivers = [...]string{abilityProcess: cluster.DriverProcess, abilityDocker: cluster.DriverDocker, abilitySim: cluster.DriverSim}
+
+// Abilities knows which nodes can do what. Their agents say so, so it changes seldom: whoever keeps the nodes tells it of each that was described, and what it says of
+// a group's tasks is a filter like any other. The zero Abilities knows no node.
+type Abilities struct {
+	known  Bitmap
+	can    [abilities]Bitmap
+	cannot [abilities]int // nodes
+}
+
+// Describe takes what node i is like now, nil if it is gone, and reports whether what it can do is another than before.
+func (a *Abilities) Describe(i int, n *cluster.Node) bool {
+	knew, changed := a.known.Get(i), false
+	for k := range a.can {
+		could, can := a.can[k].Get(i), n != nil && has(&n.Description, k)
+		if knew && !could {
+			a.cannot[k]--
+		}
+		if n != nil && !can {
+			a.cannot[k]++
+		}
+		if could != can {
+			a.can[k] = a.can[k].With(i, can)
+			changed = true
+		}
+	}
+	if knew != (n != nil) {
+		a.known = a.known.With(i, n != nil)
+		changed = true
+	}
+	return changed
+}
+
+func has(d *cluster.NodeDescription, ability int) bool {
+	if ability == abilitySecrets {
+		return d.KeepsSecrets()
+	}
+	return d.HasDriver(drivers[ability])
+}
+
+// Filters says which nodes can run a task at all, as filters of the core; there are none for what all nodes can do. They go before those of plugins.
+func (a *Abilities) Filters(t *cluster.TaskSpec) []Filter {
+	var out []Filter
+	for k, name := range drivers {
+		if name == t.Driver && a.cannot[k] > 0 {
+			out = append(out, a.filter(k, cluster.CodeNoDriver, name))
+		}
+	}
+	if len(t.Secrets) > 0 && a.cannot[abilitySecrets] > 0 {
+		out = append(out, a.filter(abilitySecrets, cluster.CodeNoSecrets, ""))
+	}
+	return out
+}
+
+func (a *Abilities) filter(ability int, code cluster.Code, detail string) Filter {
+	return Filter{Name: cluster.SourceCore, Allowed: a.can[ability], Reason: func(int) (cluster.Code, string) { return code, detail }}
+}
+
+// clearsAbility says what would give a node an ability.
+func (r *Reason) clearsAbility(node string) string {
+	if r.Code == cluster.CodeNoDriver {
+		return "the driver " + r.Detail + " works on " + node
+	}
+	return node + " can keep secrets in memory"
+}
