@@ -138,7 +138,11 @@ func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			g.auditor.note(ctx, req.Spec(), req.Peer(), nil, err)
 			return nil, g.refuse(ctx, procedure, err)
 		}
-		res, err := next(ctx, req)
+		var res connect.AnyResponse
+		err := g.auditor.mayChange(ctx, req.Spec(), req.Any())
+		if err == nil {
+			res, err = next(ctx, req)
+		}
 		if audited(req.Spec()) {
 			g.auditor.note(ctx, req.Spec(), req.Peer(), req.Any(), err)
 		}
@@ -159,6 +163,9 @@ func (g *gate) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.S
 		ctx, done := g.streams.begin(ctx, g.certificates)
 		defer done()
 		err := allow(ctx, spec.Procedure)
+		if err == nil {
+			err = g.auditor.mayChange(ctx, spec, nil)
+		}
 		switch {
 		case err != nil:
 			g.auditor.note(ctx, spec, conn.Peer(), nil, err)

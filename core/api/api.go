@@ -74,6 +74,7 @@ type Options struct {
 
 	Certificates   Certificates   // nil: none can be revoked
 	Audit          Audit          // nil: what was changed by whom is in the log alone
+	AuditContinues bool           // changes go on while the audit log cannot be written; otherwise they are refused
 	Secrets        Secrets        // nil: there are none, and jobs that ask for some are refused
 	Authorities    Authorities    // nil: the authority cannot be replaced, nor looked at
 	PluginOperator PluginOperator // nil: nobody can look into plugins
@@ -124,7 +125,7 @@ func New(opts Options) (*API, error) {
 		opts.Engine = commands{opts.Engine, opts.Full}
 	}
 	opts.Engine = keyedEngine{opts.Engine}
-	return &API{opts: opts, auditor: newAuditor(opts.Log, opts.Audit), trying: make(chan struct{}, maxTrying)}, nil
+	return &API{opts: opts, auditor: newAuditor(&opts), trying: make(chan struct{}, maxTrying)}, nil
 }
 
 // service keeps the calls apart from what the daemon calls.

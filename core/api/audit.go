@@ -45,14 +45,21 @@ type auditor struct {
 	log hclog.Logger
 	to  Audit // nil: the log alone
 
+	continues bool   // changes go on while it cannot be written
+	engine    Engine // that records stalls
+
+	keeping sync.Mutex    // guards what follows
+	broken  error         // why the latest entry was not written; nil: all were
+	waiting []audit.Entry // that were not, oldest first
+
 	mu      sync.Mutex // guards what follows
 	since   time.Time  // when the minute began
 	written map[string]int
 	skipped map[string]int
 }
 
-func newAuditor(log hclog.Logger, to Audit) *auditor {
-	return &auditor{log: log, to: to, written: make(map[string]int), skipped: make(map[string]int)}
+func newAuditor(opts *Options) *auditor {
+	return &auditor{log: opts.Log, to: opts.Audit, continues: opts.AuditContinues, engine: opts.Engine, written: make(map[string]int), skipped: make(map[string]int)}
 }
 
 // audited reports whether a call changes something. Reading is not written down.
@@ -68,7 +75,7 @@ func audited(spec connect.Spec) bool {
 
 // note writes down how a call ended: what changed something, and what was refused.
 func (a *auditor) note(ctx context.Context, spec connect.Spec, peer connect.Peer, req any, err error) {
-	if tried, ok := req.(interface{ GetDryRun() bool }); ok && tried.GetDryRun() && err == nil {
+	if isDryRun(req) && err == nil {
 		return
 	}
 	c := callerOf(ctx)
@@ -87,24 +94,15 @@ func (a *auditor) note(ctx context.Context, spec connect.Spec, peer connect.Peer
 	if err == nil {
 		a.say(spec, &e)
 	}
-	a.write(e)
+	a.write(ctx, e)
 }
 
 // begun writes down that a call began which goes on for some time.
 func (a *auditor) begun(ctx context.Context, spec connect.Spec, peer connect.Peer, req any) {
 	c := callerOf(ctx)
-	a.write(audit.Entry{
+	a.write(ctx, audit.Entry{
 		Time: time.Now().UTC(), Who: c.Identity.Name, Role: string(c.Identity.Role), Serial: c.Serial, From: peer.Addr, Call: callName(spec.Procedure), On: aboutOf(req), Result: audit.Begun,
 	})
-}
-
-func (a *auditor) write(e audit.Entry) {
-	if a.to == nil {
-		return
-	}
-	if err := a.to.Write(e); err != nil {
-		a.log.Error("audit entry not written", "caller", e.Who, "call", e.Call, "result", e.Result, "error", err)
-	}
 }
 
 // say tells the server's log of what an operator changed.

@@ -4,6 +4,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/setpointd/setpoint/core/engine"
+	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
 // Code is what a program decides by when a call was refused: the code of an ErrorDetail. One that was given once keeps its meaning.
@@ -24,6 +25,8 @@ const (
 	CodeNobody     = Code("unauthenticated")
 	CodeForbidden  = Code("forbidden")
 	CodeNotOffered = Code("not_offered")
+
+	CodeAuditUnavailable = Code(cluster.CodeAuditUnavailable)
 
 	CodePluginUnavailable = Code("plugin_unavailable")
 	CodePluginTimeout     = Code("plugin_timeout")
@@ -49,6 +52,8 @@ func Codes() map[Code][]connect.Code {
 		CodeNobody:     {connect.CodeUnauthenticated},
 		CodeForbidden:  {connect.CodePermissionDenied},
 		CodeNotOffered: {connect.CodeUnimplemented},
+
+		CodeAuditUnavailable: {connect.CodeResourceExhausted},
 
 		CodePluginUnavailable: {connect.CodeAborted},
 		CodePluginTimeout:     {connect.CodeAborted},

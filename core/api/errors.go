@@ -84,6 +84,7 @@ func refusalOf(err error) refusal {
 	var op *engine.OpError
 	var plugin *PluginError
 	var command *execError
+	var unwritten *auditError
 	switch {
 	case errors.As(err, &command):
 		return refusal{code: connect.CodeFailedPrecondition, word: Code(command.code), hint: command.hint}
@@ -99,6 +100,8 @@ func refusalOf(err error) refusal {
 		return refusal{code: connect.CodeOutOfRange, word: CodeCompacted, hint: "list again, and watch from the revision that the list has"}
 	case errors.Is(err, ErrFull):
 		return refusal{code: connect.CodeResourceExhausted, word: CodeNoSpace, hint: "free space on the server's disk; a command that waited for it may be carried out then"}
+	case errors.As(err, &unwritten):
+		return refusal{code: connect.CodeResourceExhausted, word: CodeAuditUnavailable, hint: "see to audit.log on the server's disk; with audit { on_failure = \"continue\" } it goes on without"}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT): // of a file beside the store
 		return refusal{code: connect.CodeResourceExhausted, word: CodeNoSpace, hint: "free space on the server's disk and try again; nothing was changed"}
 	case errors.Is(err, errSlow):

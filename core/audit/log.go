@@ -28,6 +28,7 @@ type Log struct {
 	writer sync.Mutex // held while what is queued is written; guards what follows
 	file   *os.File
 	size   int64
+	failed bool // the latest write: the file is opened anew before the next
 }
 
 // pending is a line that waits to be written. What several goroutines write at the same time goes to the disk together.
@@ -117,6 +118,12 @@ func (l *Log) append(all []*pending) error {
 	if l.file == nil {
 		return os.ErrClosed
 	}
+	if l.failed {
+		if err := l.reopen(); err != nil {
+			return err
+		}
+	}
+	l.failed = true // until it is known not to have
 	if l.size >= l.limits.FileSize {
 		if err := l.rotate(); err != nil {
 			return err
@@ -131,7 +138,21 @@ func (l *Log) append(all []*pending) error {
 	if err != nil {
 		return errors.Join(err, l.file.Truncate(l.size-int64(n))) // half a line would spoil the next
 	}
-	return l.file.Sync()
+	if err := l.file.Sync(); err != nil {
+		return err
+	}
+	l.failed = false
+	return nil
+}
+
+// reopen opens the newest file anew: what was in the way may have been mended by another file, or another file system, in its place.
+func (l *Log) reopen() error {
+	old := l.file
+	if err := l.open(); err != nil {
+		return err
+	}
+	_ = old.Close() // what could not be written to it was not taken for written
+	return nil
 }
 
 // rotate begins another file. The caller holds the writer.

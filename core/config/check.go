@@ -41,6 +41,7 @@ func (r *reader) check() {
 	r.checkPools(c.Pools)
 	r.atLeast("audit.file_size", c.Audit.FileSize, 64<<10)
 	r.atLeast("audit.files", int64(c.Audit.Files), 1)
+	r.oneOf("audit.on_failure", string(c.Audit.OnFailure), string(AuditRefuse), string(AuditContinue))
 	for _, s := range c.Secrets {
 		at := hcltext.Keyed("secret", s.Name)
 		r.name(at, s.Name, cluster.ValidateSecretName)

@@ -118,11 +118,21 @@ type Pool struct {
 	CIDR string // as in 10.1.0.0/24
 }
 
-// Audit bounds the files of the audit log.
+// Audit is the audit log: the bounds of its files, and what becomes of changes while it cannot be written.
 type Audit struct {
-	FileSize int64 // bytes of one file; default 16 MiB
-	Files    int   // that are kept; default 10
+	FileSize  int64        // bytes of one file; default 16 MiB
+	Files     int          // that are kept; default 10
+	OnFailure AuditFailure // default AuditRefuse
 }
+
+// AuditFailure says what becomes of calls that change something while the audit log cannot be written.
+type AuditFailure string
+
+// What may become of them.
+const (
+	AuditRefuse   AuditFailure = "refuse"
+	AuditContinue AuditFailure = "continue"
+)
 
 // Secret is a secret whose value is the content of a file on the server.
 type Secret struct {

@@ -60,6 +60,8 @@ func (r *reader) fields() hcltext.Fields {
 			"audit": r.section(attributes{
 				"file_size": hcltext.Set(hcltext.Bytes, &c.Audit.FileSize),
 				"files":     hcltext.Set(hcltext.Int, &c.Audit.Files),
+
+				"on_failure": hcltext.Set(word, &c.Audit.OnFailure),
 			}),
 			"pool":   {Label: "name", Repeated: true, Read: r.pool},
 			"secret": {Label: "name", Repeated: true, Read: r.secret},

@@ -33,7 +33,7 @@ func Default() *Config {
 		Heartbeat: Heartbeat{Interval: time.Second, PerSecond: 500, ReturnsPerSecond: 50},
 		Placement: Placement{Strategy: cluster.StrategySpread},
 		Limits:    Limits{TurnChanges: 4000},
-		Audit:     Audit{FileSize: 16 << 20, Files: 10},
+		Audit:     Audit{FileSize: 16 << 20, Files: 10, OnFailure: AuditRefuse},
 		files:     make(map[string]*hcl.File),
 		ranges:    make(hcltext.Ranges),
 	}

@@ -228,7 +228,7 @@ func TestProblem(t *testing.T) {
 	if got := written(t, c, c.Problem("listen.api", "Address in use", "Somebody else listens there.")); !strings.Contains(got, `other.hcl line 11, in listen:`) {
 		t.Error(got)
 	}
-	if got := written(t, c, c.Problem(`plugin["other"].path`, "S", "D")); !strings.Contains(got, `other.hcl line 70, in plugin "other":`) {
+	if got := written(t, c, c.Problem(`plugin["other"].path`, "S", "D")); !strings.Contains(got, `other.hcl line 72, in plugin "other":`) {
 		t.Error(got)
 	}
 	d := Default()

@@ -132,6 +132,14 @@ type (
 	ConfirmPlugin struct{ Plugin string }
 	// ConfirmDown says of silent nodes held by mass silence that they are down.
 	ConfirmDown struct{ Nodes []string }
+	// NoteStall records what keeps the cluster from something that the engine cannot know by itself, or that it is over. The server's parts say so, never a caller.
+	NoteStall struct {
+		About   string // what of the cluster: a stall of the same code about the same is the same
+		Code    cluster.Code
+		Message string
+		Clears  string
+		Over    bool
+	}
 	// Why asks for every reason on every node for a task. It changes nothing and returns WhyResult.
 	Why struct{ Task cluster.TaskID }
 	// Inspect asks what nodes have free. It changes nothing and returns InspectResult.
@@ -222,5 +230,6 @@ func (Decommission) op()    {}
 func (RemoveNode) op()      {}
 func (ConfirmPlugin) op()   {}
 func (ConfirmDown) op()     {}
+func (NoteStall) op()       {}
 func (Why) op()             {}
 func (Inspect) op()         {}

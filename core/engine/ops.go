@@ -48,6 +48,8 @@ func (e *Engine) operate(c command, now cluster.Time) (any, error) {
 		return e.confirmPlugin(op)
 	case ConfirmDown:
 		return e.confirmDown(op)
+	case NoteStall:
+		return e.noteStall(op)
 	case Why, Inspect, Foresee:
 		return question{op, now}, nil
 	}

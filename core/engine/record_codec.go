@@ -55,6 +55,7 @@ func recordedTypes() map[string]reflect.Type {
 		RemoveNode{},
 		ConfirmPlugin{},
 		ConfirmDown{},
+		NoteStall{},
 		cluster.Node{},
 		cluster.Job{},
 		cluster.Slot{},

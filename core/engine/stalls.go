@@ -81,3 +81,24 @@ func (e *Engine) jobStalls(job string) []*cluster.Stall {
 	prefix := cluster.Subject{Kind: cluster.SubjectSlot, ID: job + "/"}.String()
 	return append(out, e.work.stallsWithPrefix(prefix)...)
 }
+
+// noteStall puts or ends a stall of the cluster that somebody else knows of.
+func (e *Engine) noteStall(op NoteStall) (any, error) {
+	s := cluster.Stall{Subject: aboutCluster(op.About), Source: cluster.SourceCore, Code: op.Code, Message: op.Message, Clears: op.Clears}
+	if !op.Over {
+		e.putStall(s)
+	} else if _, there := e.work.stalls.Get(s.Key()); there {
+		e.apply(cluster.AuthorEngine, cluster.RemoveStall{Key: s.Key()})
+	}
+	return nil, nil
+}
+
+func aboutCluster(what string) cluster.Subject {
+	return cluster.Subject{Kind: cluster.SubjectCluster, ID: what}
+}
+
+// Noted returns a stall of the cluster that was noted, or nil.
+func (s *State) Noted(about string, code cluster.Code) *cluster.Stall {
+	stall, _ := s.stalls.Get((&cluster.Stall{Subject: aboutCluster(about), Source: cluster.SourceCore, Code: code}).Key())
+	return stall
+}

@@ -42,6 +42,8 @@ const (
 	CodeNotificationFailed    Code = "notification_failed"
 	CodeNoDriver              Code = "no_driver"
 	CodeNoSecrets             Code = "no_secrets"
+	CodeAuditUnavailable      Code = "audit_unavailable"
+	CodeOlderCopy             Code = "older_copy"
 )
 
 // SubjectKind is what a stall belongs to.

@@ -57,6 +57,8 @@ pool "lan" {
 audit {
   file_size = "1MiB"
   files     = 3
+
+  on_failure = "continue"
 }
 secret "tls.key" {
   file = "tls.key"

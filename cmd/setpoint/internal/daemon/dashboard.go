@@ -41,7 +41,7 @@ func (s *Server) newDashboard() (err error) {
 		},
 		Client: func(who pki.Credential) apiv1connect.ApiServiceClient { return s.api.ClientFor(who) },
 		Serves: s.certs.serves,
-		URL:     "https://" + dashboardAddress(cfg, s.pages.Addr().String()), Name: cfg.Name, Log: s.opts.Log.Named("dashboard"),
+		URL:    "https://" + dashboardAddress(cfg, s.pages.Addr().String()), Name: cfg.Name, Log: s.opts.Log.Named("dashboard"),
 	})
 	return err
 }

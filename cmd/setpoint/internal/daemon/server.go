@@ -99,7 +99,7 @@ func Open(ctx context.Context, opts Options) (_ *Server, err error) {
 	if s.secrets, err = secret.Open(s.dir.Secrets(), s.dir.SecretsKey(), state.ClusterID); err != nil {
 		return nil, err
 	}
-	if s.audit, err = audit.Open(s.dir.AuditLog(), audit.Limits(opts.Config.Audit)); err != nil {
+	if s.audit, err = audit.Open(s.dir.AuditLog(), audit.Limits{FileSize: opts.Config.Audit.FileSize, Files: opts.Config.Audit.Files}); err != nil {
 		return nil, err
 	}
 	takeSecrets(s.secrets, opts.Config, opts.Log.Named("secrets"))
@@ -150,6 +150,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	s.api, err = api.New(api.Options{
 		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs, Events: s.events, Log: log.Named("api"),
 		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Audit: s.audit, Certificates: s.certs, Exec: s.exec, Dashboard: s.invites(), Sinks: sinks{s.notifier},
+		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Audit: s.audit, AuditContinues: s.opts.Config.Audit.OnFailure == config.AuditContinue, Certificates: s.certs, Exec: s.exec, Dashboard: s.invites(),
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	s.metrics = s.newMetrics()
@@ -260,6 +261,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"plugins": s.host.Run,
 		"agents":  s.dispatcher.Run,
 		"events":  s.events.Run,
+		"audit":   s.api.KeepAudit,
 		"api": func(ctx context.Context) error {
 			handler := s.api.Handler(api.Mount{Path: path, Handler: agents}, api.Mount{Path: "GET /metrics", Handler: api.ForReaders(s.metrics.Handler())})
 			return api.Serve(ctx, s.listener, pki.ServerTLS(s.certs.holder), handler, log.Named("http"))
