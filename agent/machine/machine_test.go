@@ -61,7 +61,7 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("described as %+v", d)
 	}
 	for name, want := range map[string]string{
-		"kernel": "6.1.0", "kernel.release": "6.1.0-13-amd64", "os.name": "debian", "os.version": "12", "driver.process": "true", "driver.docker": "",
+		"kernel": "6.1.0", "kernel.release": "6.1.0-13-amd64", "os.name": "debian", "os.version": "12", "driver.process": "true", "driver.docker": "unavailable",
 	} {
 		if got := d.Attributes[name]; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

@@ -4,7 +4,6 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/setpointd/setpoint/core/engine"
-	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
 // Code is what a program decides by when a call was refused: the code of an ErrorDetail. One that was given once keeps its meaning.
@@ -26,7 +25,7 @@ const (
 	CodeForbidden  = Code("forbidden")
 	CodeNotOffered = Code("not_offered")
 
-	CodeAuditUnavailable = Code(cluster.CodeAuditUnavailable)
+	CodeAuditUnavailable = Code("audit_unavailable") // also the stall's
 
 	CodePluginUnavailable = Code("plugin_unavailable")
 	CodePluginTimeout     = Code("plugin_timeout")
