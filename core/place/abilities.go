@@ -14,33 +14,29 @@ const (
 // drivers are the drivers in the order of their abilities.
 var drivers = [...]string{abilityProcess: cluster.DriverProcess, abilityDocker: cluster.DriverDocker, abilitySim: cluster.DriverSim}
 
-// Abilities knows which nodes can do what. Their agents say so, so it changes seldom: whoever keeps the nodes tells it of each that was described, and what it says of
-// a group's tasks is a filter like any other. The zero Abilities knows no node.
+// Abilities knows which nodes cannot do what. Their agents say so, so it changes seldom: whoever keeps the nodes tells it of each that was described, and what it says
+// of a group's tasks is filters like any other. The zero Abilities knows no node, and a node that can do everything costs nothing.
 type Abilities struct {
-	known  Bitmap
-	can    [abilities]Bitmap
-	cannot [abilities]int // nodes
+	size  int // nodes have indexes below it
+	lacks [abilities]Bitmap
+	count [abilities]int // nodes in lacks
 }
 
-// Describe takes what node i is like now, nil if it is gone, and reports whether what it can do is another than before.
+// Describe takes what node i is like now, nil if it is gone, and reports whether what it can do is another than before. One that was not there could do everything.
 func (a *Abilities) Describe(i int, n *cluster.Node) bool {
-	knew, changed := a.known.Get(i), false
-	for k := range a.can {
-		could, can := a.can[k].Get(i), n != nil && has(&n.Description, k)
-		if knew && !could {
-			a.cannot[k]--
+	a.size = max(a.size, i+1)
+	changed := false
+	for k := range a.lacks {
+		lacks := n != nil && !has(&n.Description, k)
+		if lacks == a.lacks[k].Get(i) {
+			continue
 		}
-		if n != nil && !can {
-			a.cannot[k]++
+		a.lacks[k], changed = a.lacks[k].With(i, lacks), true
+		if lacks {
+			a.count[k]++
+		} else {
+			a.count[k]--
 		}
-		if could != can {
-			a.can[k] = a.can[k].With(i, can)
-			changed = true
-		}
-	}
-	if knew != (n != nil) {
-		a.known = a.known.With(i, n != nil)
-		changed = true
 	}
 	return changed
 }
@@ -56,18 +52,22 @@ func has(d *cluster.NodeDescription, ability int) bool {
 func (a *Abilities) Filters(t *cluster.TaskSpec) []Filter {
 	var out []Filter
 	for k, name := range drivers {
-		if name == t.Driver && a.cannot[k] > 0 {
+		if name == t.Driver && a.count[k] > 0 {
 			out = append(out, a.filter(k, cluster.CodeNoDriver, name))
 		}
 	}
-	if len(t.Secrets) > 0 && a.cannot[abilitySecrets] > 0 {
+	if len(t.Secrets) > 0 && a.count[abilitySecrets] > 0 {
 		out = append(out, a.filter(abilitySecrets, cluster.CodeNoSecrets, ""))
 	}
 	return out
 }
 
 func (a *Abilities) filter(ability int, code cluster.Code, detail string) Filter {
-	return Filter{Name: cluster.SourceCore, Allowed: a.can[ability], Reason: func(int) (cluster.Code, string) { return code, detail }}
+	allowed := make(Bitmap, (a.size+63)/64)
+	for w := range allowed {
+		allowed[w] = ^a.lacks[ability].word(w)
+	}
+	return Filter{Name: cluster.SourceCore, Allowed: allowed, Reason: func(int) (cluster.Code, string) { return code, detail }}
 }
 
 // clearsAbility says what would give a node an ability.
