@@ -150,7 +150,7 @@ type none struct{}
 
 func (none) Plugins() []api.Plugin                                       { return nil }
 func (none) CheckJob(context.Context, cluster.JobSpec) []cluster.Problem { return nil }
-func (none) Create(context.Context, pki.Role, time.Duration) (t pki.Token, s pki.StoredToken, err error) {
+func (none) Create(context.Context, pki.Role, string, time.Duration) (t pki.Token, s pki.StoredToken, err error) {
 	return t, s, errors.ErrUnsupported
 }
 func (none) List(context.Context) ([]pki.StoredToken, error)     { return nil, nil }
