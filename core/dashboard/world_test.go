@@ -153,9 +153,11 @@ func (none) CheckJob(context.Context, cluster.JobSpec) []cluster.Problem { retur
 func (none) Create(context.Context, pki.Role, string, time.Duration) (t pki.Token, s pki.StoredToken, err error) {
 	return t, s, errors.ErrUnsupported
 }
-func (none) List(context.Context) ([]pki.StoredToken, error)     { return nil, nil }
-func (none) Revoke(context.Context, pki.TokenHash) error         { return errors.ErrUnsupported }
-func (none) Verify(context.Context, pki.Token) (pki.Role, error) { return "", errors.ErrUnsupported }
+func (none) List(context.Context) ([]pki.StoredToken, error) { return nil, nil }
+func (none) Revoke(context.Context, pki.TokenHash) error     { return errors.ErrUnsupported }
+func (none) Find(context.Context, pki.Token) (pki.StoredToken, error) {
+	return pki.StoredToken{}, errors.ErrUnsupported
+}
 
 func (none) Sign(time.Time, pki.Identity, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
 

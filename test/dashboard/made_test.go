@@ -174,11 +174,13 @@ func (parts) OpenLogs(context.Context, cluster.NodeID, *agentv1.LogRequest) (io.
 	return io.NopCloser(strings.NewReader("")), nil
 }
 
-func (parts) Create(context.Context, pki.Role, time.Duration) (t pki.Token, s pki.StoredToken, err error) {
+func (parts) Create(context.Context, pki.Role, string, time.Duration) (t pki.Token, s pki.StoredToken, err error) {
 	return t, s, errors.ErrUnsupported
 }
-func (parts) List(context.Context) ([]pki.StoredToken, error)     { return nil, nil }
-func (parts) Revoke(context.Context, pki.TokenHash) error         { return errors.ErrUnsupported }
-func (parts) Verify(context.Context, pki.Token) (pki.Role, error) { return "", errors.ErrUnsupported }
+func (parts) List(context.Context) ([]pki.StoredToken, error) { return nil, nil }
+func (parts) Revoke(context.Context, pki.TokenHash) error     { return errors.ErrUnsupported }
+func (parts) Find(context.Context, pki.Token) (pki.StoredToken, error) {
+	return pki.StoredToken{}, errors.ErrUnsupported
+}
 
 func (parts) Sign(time.Time, pki.Identity, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
