@@ -149,8 +149,8 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	s.notifier = s.newNotifier()
 	s.api, err = api.New(api.Options{
 		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs, Events: s.events, Log: log.Named("api"),
-		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Audit: s.audit, Certificates: s.certs, Exec: s.exec, Dashboard: s.invites(), Sinks: sinks{s.notifier},
-		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Audit: s.audit, AuditContinues: s.opts.Config.Audit.OnFailure == config.AuditContinue, Certificates: s.certs, Exec: s.exec, Dashboard: s.invites(),
+		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Certificates: s.certs, Exec: s.exec, Dashboard: s.invites(), Sinks: sinks{s.notifier},
+		Audit: s.audit, AuditContinues: s.opts.Config.Audit.OnFailure == config.AuditContinue,
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
 	s.metrics = s.newMetrics()
