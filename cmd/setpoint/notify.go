@@ -22,7 +22,7 @@ const noSinks = "Nobody is told: the server's configuration has no notify block.
 func (a *app) notifyList() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List the sinks of the server's configuration, and how they are", Args: takes(0, 0),
-		Long: `Lists those who are told of what waits for too long. OPEN are causes of which they were told and that have not ended, TO TELL those of which they are still to be told.`,
+		Long:    `Lists those who are told of what waits for too long. OPEN are causes of which they were told and that have not ended, TO TELL those of which they are still to be told.`,
 		Example: "  setpoint notify ls\n  setpoint notify ls -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.connect()
@@ -73,7 +73,7 @@ func writeSinks(w io.Writer, style console.Style, now time.Time, sinks []*apiv1.
 func (a *app) notifyTest() *cobra.Command {
 	return &cobra.Command{
 		Use: "test [NAME…]", Short: "Send a trial through sinks: those of these names, or all",
-		Long: `Has sinks tell that nothing is wrong, and says what came of it. It ends with 1 if one did not arrive.`,
+		Long:    `Has sinks tell that nothing is wrong, and says what came of it. It ends with 1 if one did not arrive.`,
 		Example: "  setpoint notify test\n  setpoint notify test oncall",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect()

@@ -27,9 +27,6 @@ type told struct {
 func (x *told) do(op engine.Op) (any, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if keyed, ok := op.(engine.Keyed); ok {
-		op = keyed.Op
-	}
 	switch op := op.(type) {
 	case engine.NoteStall:
 		x.note = &op

@@ -33,10 +33,14 @@ func TestMeant(t *testing.T) {
 		name string
 		want string // at the beginning of the hint
 	}{
-		{jobNamed, "wbe", `Is "web" meant? job ls lists`}, {jobNamed, "xyz", "job ls lists"},
+		{jobNamed, "wbe", `Is "web" meant? job ls lists`},
+		{jobNamed, "xyz", "job ls lists"},
 		{nodeNamed, "rack1", `Is "rack-1" meant? node ls lists`},
-		{taskNamed, "wbe/2", `Is "web/2" meant? task ls`}, {taskNamed, "wbe/2/7", `Is "web/2" meant? task ls`}, {taskNamed, "web", `Is "web/1" meant? task ls`},
-		{taskNamed, "xyz/1", "task ls"}, {taskNamed, "web/9", "task ls"},
+		{taskNamed, "wbe/2", `Is "web/2" meant? task ls`},
+		{taskNamed, "wbe/2/7", `Is "web/2" meant? task ls`},
+		{taskNamed, "web", `Is "web/1" meant? task ls`},
+		{taskNamed, "xyz/1", "task ls"},
+		{taskNamed, "web/9", "task ls"},
 	} {
 		err := tt.look(tt.name)
 		if hint := client.Detail(err).GetHint(); !client.IsNotFound(err) || !strings.HasPrefix(hint, tt.want) {

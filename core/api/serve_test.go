@@ -44,6 +44,9 @@ func (e *fakeEngine) Do(ctx context.Context, by string, op engine.Op) (any, erro
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.by = by
+	if keyed, ok := op.(engine.Keyed); ok {
+		op = keyed.Op // clients send a key with each command
+	}
 	return e.do(op)
 }
 

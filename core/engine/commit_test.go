@@ -115,16 +115,19 @@ func (o *overlap) end(err error) {
 	synctest.Wait()
 }
 
-// want checks how many steps were taken, which commit is the last that was begun, which revision readers see, and what was answered.
+// want checks how many steps were taken, which commit is the last that was begun, which revision readers see, and what was answered. Those that are answered at the
+// same moment note it in any order.
 func (o *overlap) want(steps int, begun, seen cluster.Revision, answers ...string) {
 	o.t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	answered := slices.Sorted(slices.Values(o.answers))
+	slices.Sort(answers)
 	last := cluster.Revision(0)
 	if n := len(o.log.begun); n > 0 {
 		last = o.log.begun[n-1]
 	}
-	if o.steps.n != steps || last != begun || o.e.View().Revision != seen || len(o.turns) != int(seen) || !slices.Equal(o.answers, answers) {
+	if o.steps.n != steps || last != begun || o.e.View().Revision != seen || len(o.turns) != int(seen) || !slices.Equal(answered, answers) {
 		o.t.Errorf("%d steps, commit of %d, readers see %d of %d turns, answered %q; want %d, %d, %d, %q",
 			o.steps.n, last, o.e.View().Revision, len(o.turns), o.answers, steps, begun, seen, answers)
 	}
