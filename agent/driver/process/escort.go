@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -84,18 +83,14 @@ func escortMain(dir taskDir, self []string) int {
 	return 0
 }
 
-// An attendant is the escort's own side. One goroutine starts and reaps, so whatever child it signals is still there.
+// An attendant is the escort's own side; main is the command's first process. One goroutine starts and reaps.
 type attendant struct {
+	reaper
 	dir   taskDir
 	self  []string
 	boot  string
 	says  *json.Encoder
 	hears *json.Decoder
-
-	main   int
-	status syscall.WaitStatus
-	ended  bool // main was reaped
-	alone  bool // nothing is left
 }
 
 func (e *attendant) run(signals <-chan os.Signal) error {
@@ -114,14 +109,12 @@ func (e *attendant) run(signals <-chan os.Signal) error {
 		return e.says.Encode(execRefusal(&in, err))
 	}
 	_ = e.says.Encode(escortMessage{}) // if nobody hears it, nobody waits for it either, and the next read says so
-	m := escortMessage{Exit: new(int)}
+	m := escortMessage{}
 	if left := e.watch(signals, e.orders()); left > 0 {
 		m.Err = fmt.Sprintf("%d processes of it could not be killed within %v", left, killTimeout)
 	}
-	*m.Exit = e.status.ExitStatus()
-	if e.status.Signaled() {
-		*m.Exit = 128 + int(e.status.Signal())
-	}
+	code := e.code()
+	m.Exit = &code
 	_ = e.says.Encode(m)
 	return nil
 }
@@ -196,24 +189,6 @@ func (e *attendant) watch(signals <-chan os.Signal, orders <-chan time.Duration)
 		select {
 		case <-signals:
 		case <-time.After(escortPause):
-		}
-	}
-}
-
-// reap collects every child that has ended; as the reaper of all descendants, this process has those as children whose parents are gone.
-func (e *attendant) reap() {
-	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil: // ECHILD
-			e.alone = true
-			return
-		case pid == 0:
-			return
-		case pid == e.main:
-			e.status, e.ended = status, true
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,33 +62,26 @@ func inTask(t *testing.T, d *Driver, h driver.Handle, req driver.ExecRequest, sc
 // pidIn waits for a number that a process writes into a file.
 func pidIn(t *testing.T, file string) int {
 	t.Helper()
-	for end := time.Now().Add(drivertest.Deadline); ; time.Sleep(5 * time.Millisecond) {
+	var pid int
+	until(t, file+" has a number", func() bool {
 		text, err := os.ReadFile(file)
-		if pid, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil && strings.HasSuffix(string(text), "\n") {
-			return pid
+		if err != nil || !strings.HasSuffix(string(text), "\n") {
+			return false
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%s has %q", file, text)
-		}
-	}
+		pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil
+	})
+	return pid
 }
 
 func wantGone(t *testing.T, pids ...int) {
 	t.Helper()
-	for end := time.Now().Add(drivertest.Deadline); ; time.Sleep(5 * time.Millisecond) {
-		left := 0
-		for _, pid := range pids {
-			if stat, err := readStat(pid); err == nil && !stat.dead() {
-				left++
-			}
-		}
-		if left == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d processes of %v are left", left, pids)
-		}
-	}
+	until(t, fmt.Sprintf("processes %v are gone", pids), func() bool {
+		return !slices.ContainsFunc(pids, func(pid int) bool {
+			stat, err := readStat(pid)
+			return err == nil && !stat.dead()
+		})
+	})
 }
 
 // A command has all that its task has.

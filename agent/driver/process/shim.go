@@ -40,13 +40,13 @@ func ShimMain(args []string) int { return shimMain(args, func(string) {}) }
 
 // shimMain is ShimMain; point is called with a name wherever the shim's death leaves the world as it is just then.
 func shimMain(args []string, point func(string)) int {
-	self := os.Args[:len(os.Args)-len(args)]
+	self := func() []string { return os.Args[:len(os.Args)-len(args)] }
 	switch {
 	case len(args) == 2 && args[0] == becomeFlag && filepath.IsAbs(args[1]):
 		point("task: born")
 		return becomeMain(taskDir(args[1]), point)
 	case len(args) == 2 && args[0] == escortFlag && filepath.IsAbs(args[1]):
-		return escortMain(taskDir(args[1]), self)
+		return escortMain(taskDir(args[1]), self())
 	case len(args) == 1 && args[0] == becomeCommandFlag:
 		return becomeCommandMain(point)
 	}
@@ -63,7 +63,7 @@ func shimMain(args []string, point func(string)) int {
 	unix.Umask(defaultUmask)
 	ready := os.NewFile(readyFD, "ready")
 	s := &shim{
-		dir: taskDir(args[0]), self: self, point: point,
+		dir: taskDir(args[0]), self: self(), point: point,
 		stops: make(chan stopOrder), exited: make(chan struct{}),
 	}
 	point("shim: born")

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -18,13 +17,10 @@ type stopOrder struct {
 	grace  time.Duration
 }
 
-// A watch is the state of one task's supervision. One goroutine owns it, and it alone reaps, so whatever child it signals is still there.
+// A watch is the state of one task's supervision; main is the task's first process. Owner: one goroutine.
 type watch struct {
-	shim   *shim
-	main   int // the task's first process
-	status syscall.WaitStatus
-	ended  bool // main was reaped
-	alone  bool // no child is left, and for a reaper that means no descendant
+	reaper
+	shim *shim
 
 	stopping bool
 	deadline time.Time
@@ -33,7 +29,7 @@ type watch struct {
 
 // supervise reaps and obeys stop orders until the task's first process has ended, and then kills all that it left behind.
 func (s *shim) supervise(signals <-chan os.Signal) driver.Exit {
-	w := &watch{shim: s, main: s.record.Task.Pid, timer: time.NewTimer(time.Hour)}
+	w := &watch{reaper: reaper{main: s.record.Task.Pid}, shim: s, timer: time.NewTimer(time.Hour)}
 	w.timer.Stop()
 	defer w.timer.Stop()
 	for w.reap(); !w.ended; w.reap() {
@@ -52,9 +48,8 @@ func (s *shim) supervise(signals <-chan os.Signal) driver.Exit {
 			w.kill()
 		}
 	}
-	exit := driver.Exit{Started: s.record.Started, Finished: time.Now(), Code: w.status.ExitStatus()}
+	exit := driver.Exit{Started: s.record.Started, Finished: time.Now(), Code: w.code()}
 	if w.status.Signaled() {
-		exit.Code = 128 + int(w.status.Signal())
 		exit.Signal = signalName(w.status.Signal())
 	}
 	if left := w.sweep(signals); left > 0 {
@@ -62,24 +57,6 @@ func (s *shim) supervise(signals <-chan os.Signal) driver.Exit {
 	}
 	exit.OOM = s.intent.Group.OOMKills() > 0
 	return exit
-}
-
-// reap collects every child that has ended.
-func (w *watch) reap() {
-	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil: // ECHILD
-			w.alone = true
-			return
-		case pid == 0:
-			return
-		case pid == w.main:
-			w.status, w.ended = status, true
-		}
-	}
 }
 
 // stop signals the task's process group on the first order. Later ones only bring the kill forward.
