@@ -69,7 +69,7 @@ type Dispatcher struct {
 	next     uint64 // number of the newest session
 	sessions map[cluster.NodeID]*session
 	heard    map[cluster.NodeID]struct{} // since the last AgentsHeard
-	ahead    map[cluster.NodeID]uint64   // nodes that have seen a newer revision than the state had, and which
+	ahead    map[cluster.NodeID]string   // nodes that have seen a newer revision than the state had, and what is to be said of it
 }
 
 // New returns a dispatcher without sessions.
@@ -87,7 +87,7 @@ func New(opts Options) (*Dispatcher, error) {
 		opts:     opts,
 		sessions: make(map[cluster.NodeID]*session),
 		heard:    make(map[cluster.NodeID]struct{}),
-		ahead:    make(map[cluster.NodeID]uint64),
+		ahead:    make(map[cluster.NodeID]string),
 	}, nil
 }
 

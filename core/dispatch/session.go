@@ -86,7 +86,7 @@ func (d *Dispatcher) converse(ctx context.Context, node cluster.NodeID, authorit
 	}
 	state := d.opts.Engine.View()
 	record := state.Node(node)
-	if err := d.older(state, record, hello); err != nil {
+	if err := d.older(ctx, state, record, hello); err != nil {
 		log.Error("agent turned away: this state is an older copy of what the agent has seen", "error", err)
 		return err
 	}

@@ -425,6 +425,11 @@ func TestAnOlderCopyOfTheStateStaysOne(t *testing.T) {
 		if err := d.Ahead(); err != nil {
 			t.Error(err)
 		}
+		var notes []engine.NoteStall
+		e.do = func(op engine.Op) (any, error) {
+			notes = append(notes, op.(engine.NoteStall))
+			return nil, nil
+		}
 		for range 3 {
 			a := dial(t, d, "n1", &agentv1.Hello{ClusterId: clusterID, SeenRevision: 2})
 			<-a.gone
@@ -435,6 +440,17 @@ func TestAnOlderCopyOfTheStateStaysOne(t *testing.T) {
 				t.Errorf("what the server says of it: %v", err)
 			}
 			e.turn([]any{node}, cluster.SetNodeStatus{Node: "n1", Status: node.Status})
+		}
+		if len(notes) != 1 || notes[0].About != "n1" || notes[0].Code != cluster.CodeOlderCopy || !strings.Contains(notes[0].Message, "host-n1 has seen revision 2") {
+			t.Errorf("the state is to know %+v", notes)
+		}
+		// A server that is started again on it knows it from there.
+		noted := &cluster.Stall{Subject: cluster.Subject{Kind: cluster.SubjectCluster, ID: "n1"}, Source: cluster.SourceCore, Code: cluster.CodeOlderCopy, Message: notes[0].Message}
+		again := newDispatcher(t, newFakeEngine(node, noted))
+		a := dial(t, again, "n1", &agentv1.Hello{ClusterId: clusterID, SeenRevision: 1})
+		<-a.gone
+		if connect.CodeOf(a.result) != connect.CodeFailedPrecondition || again.Ahead() == nil {
+			t.Errorf("started again, the session ended with %v, and the server says %v", a.result, again.Ahead())
 		}
 		gone := with(node, func(n *cluster.Node) { n.Spec.Decommissioned = true })
 		e.turn([]any{gone}, cluster.SetNodeSpec{Node: "n1", Spec: gone.Spec})

@@ -124,6 +124,7 @@ func (e *Engine) decommission(op Decommission) (any, error) {
 		return nil, refused("wait until it is down, drain it first, or use --force: its tasks may then run twice until its agent stops them",
 			"node %s is %s, not down", n.Spec.Name, n.Status.State)
 	}
+	e.forgetCopy(n.ID)
 	spec := n.Spec
 	spec.Decommissioned = true
 	return e.setNodeSpec(n, spec), nil
@@ -149,6 +150,7 @@ func (e *Engine) removeNode(op RemoveNode) (any, error) {
 		}
 		e.apply(cluster.AuthorReconcile, cluster.RemoveTask{Task: t.ID})
 	}
+	e.forgetCopy(n.ID)
 	e.setStalls(e.work.StallsOf(cluster.Subject{Kind: cluster.SubjectNode, ID: string(n.ID)}), nil)
 	e.apply(cluster.AuthorOperator, cluster.RemoveNode{Node: n.ID})
 	for name := range e.answered {

@@ -43,3 +43,19 @@ func TestASetOfNodesIsDrainedAtOnceOrNotAtAll(t *testing.T) {
 		}
 	}
 }
+
+// That the state is an older copy of what a node has seen matters for as long as the node is to come back.
+func TestAnOlderCopyIsForgottenWithItsNode(t *testing.T) {
+	e := New(Config{Heartbeat: time.Hour}, NewState("test"), cluster.Time{})
+	for i, n := range []cluster.NodeID{"n1", "n2"} {
+		join(e, time.Duration(i+1), n)
+		step(e, 5, command{op: NoteStall{About: string(n), Code: cluster.CodeOlderCopy, Message: "seen"}})
+	}
+	step(e, 6, command{op: Decommission{Node: "n1", Force: true}})
+	if st := e.View(); st.Noted("n1", cluster.CodeOlderCopy) != nil || st.Noted("n2", cluster.CodeOlderCopy) == nil {
+		t.Errorf("noted of n1: %v, of n2: %v", st.Noted("n1", cluster.CodeOlderCopy), st.Noted("n2", cluster.CodeOlderCopy))
+	}
+	if key := "stall/" + e.View().Noted("n2", cluster.CodeOlderCopy).Key(); !IsOlderCopy(key) || IsOlderCopy("stall/cluster:n2|core|mass_silence") {
+		t.Errorf("%s is not told apart", key)
+	}
+}

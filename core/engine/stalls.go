@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/setpointd/setpoint/core/reconcile"
 	"github.com/setpointd/setpoint/sdk/cluster"
@@ -91,6 +92,18 @@ func (e *Engine) noteStall(op NoteStall) (any, error) {
 		e.apply(cluster.AuthorEngine, cluster.RemoveStall{Key: s.Key()})
 	}
 	return nil, nil
+}
+
+// forgetCopy ends what was noted of a node that has seen more than this state, since it is not waited for any more.
+func (e *Engine) forgetCopy(id cluster.NodeID) {
+	if stall := e.work.Noted(string(id), cluster.CodeOlderCopy); stall != nil {
+		e.apply(cluster.AuthorEngine, cluster.RemoveStall{Key: stall.Key()})
+	}
+}
+
+// IsOlderCopy reports whether a record's key is that of a note that a state is an older copy of what a node has seen.
+func IsOlderCopy(key string) bool {
+	return strings.HasPrefix(key, "stall/") && strings.HasSuffix(key, "|"+string(cluster.CodeOlderCopy))
 }
 
 func aboutCluster(what string) cluster.Subject {

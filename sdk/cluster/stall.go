@@ -43,6 +43,7 @@ const (
 	CodeNoDriver              Code = "no_driver"
 	CodeNoSecrets             Code = "no_secrets"
 	CodeAuditUnavailable      Code = "audit_unavailable"
+	CodeOlderCopy             Code = "older_copy"
 )
 
 // SubjectKind is what a stall belongs to.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/datadir"
 	"github.com/setpointd/setpoint/core/config"
+	"github.com/setpointd/setpoint/core/engine"
 	"github.com/setpointd/setpoint/core/pki"
 	"github.com/setpointd/setpoint/core/store"
 	"github.com/setpointd/setpoint/core/store/bolt"
@@ -103,7 +104,9 @@ func readCopy(ctx context.Context, file, scratch string) (store.Head, []store.Re
 	}
 	var records []store.Record
 	head, err := backend.Load(ctx, func(r store.Record) error {
-		records = append(records, r)
+		if !engine.IsOlderCopy(r.Key) { // it is accepted now
+			records = append(records, r)
+		}
 		return nil
 	})
 	if err = errors.Join(err, backend.Close()); err != nil {
