@@ -28,6 +28,24 @@ func TestSite(t *testing.T) {
 	}
 }
 
+// TestEveryPageOfDocsIsThere holds that whatever is written for users is on the site.
+func TestEveryPageOfDocsIsThere(t *testing.T) {
+	root := filepath.Join("..", "..")
+	pages, err := os.ReadFile(filepath.Join(root, "docs/site/pages.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(docs) == 0 {
+		t.Fatalf("%d pages, %v", len(docs), err)
+	}
+	for _, doc := range docs {
+		if name := "docs/" + filepath.Base(doc); !strings.Contains(string(pages), `"`+name+`"`) {
+			t.Errorf("docs/site/pages.json lacks %s", name)
+		}
+	}
+}
+
 // TestBrokenLinksAreFound has one of each kind.
 func TestBrokenLinksAreFound(t *testing.T) {
 	dir := t.TempDir()
