@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/setpointd/setpoint/client"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/view"
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
@@ -27,6 +29,7 @@ func (a *app) taskCommand() *cobra.Command {
 func (a *app) taskList() *cobra.Command {
 	var job, node string
 	var all bool
+	var unknown sync.Once
 	cmd := list(a, &cobra.Command{
 		Use: "ls", Short: "List tasks: those that are not dead, and the last dead one of each slot",
 		Example: "  setpoint task ls --job web --watch\n  setpoint task ls --node n1 -o wide\n  setpoint task ls --job web -o name | xargs -n1 setpoint task stop",
@@ -36,8 +39,13 @@ func (a *app) taskList() *cobra.Command {
 			if err != nil {
 				return nil, err
 			}
-			if len(tasks) == 0 && job != "" { // a name that is none would look like a job without tasks
-				if _, err := ask(ctx, s, s.GetJob, &apiv1.GetJobRequest{Job: job}); err != nil {
+			if len(tasks) == 0 && job != "" {
+				// A name that is none would look like a job without tasks; but one that was removed has none any more, and nothing is wrong with asking.
+				_, err := ask(ctx, s, s.GetJob, &apiv1.GetJobRequest{Job: job})
+				switch {
+				case client.IsNotFound(err):
+					unknown.Do(func() { fmt.Fprintf(a.errOut, "Note: there is no job %q; %s\n", job, client.Detail(err).GetHint()) })
+				case err != nil:
 					return nil, err
 				}
 			}

@@ -33,6 +33,9 @@ var programs = bench.NewPrograms("setpoint-scenarios")
 // full reports whether scenarios are played in full.
 func full() bool { return os.Getenv("SETPOINT_SCENARIOS") == "full" }
 
+// cabled reports whether the server and each node have a network namespace and an address of their own.
+func cabled() bool { return os.Getenv("SETPOINT_SCENARIOS_APART") != "" }
+
 // scaled returns the first value, or the second if scenarios are played in full.
 func scaled[T int | time.Duration](brief, whole T) T {
 	if full() {
@@ -46,5 +49,10 @@ func start(t *testing.T, opts bench.Options) *bench.Cluster {
 	t.Helper()
 	t.Parallel()
 	opts.Keep = os.Getenv("SETPOINT_SCENARIOS_KEEP") != ""
+	if opts.Network = cabled(); opts.Network {
+		if why := bench.NetworkMissing(); why != "" {
+			t.Skipf("no network namespaces here: %s", why)
+		}
+	}
 	return bench.Start(t, programs.Binaries(t), opts)
 }

@@ -183,14 +183,24 @@ func (c *Cluster) allAgents() []*Agent {
 	})
 }
 
-// Silence stops the agent's traffic; what runs on the node goes on.
+// Silence stops the agent's traffic; what runs on the node goes on. Where nodes have cables, the node's is cut, and the agent itself goes on as well.
 func (a *Agent) Silence() {
+	a.c.t.Helper()
+	if a.c.net != nil {
+		a.Cut()
+		return
+	}
 	a.beginCut()
 	a.signal(syscall.SIGSTOP)
 }
 
 // Resume ends the silence.
 func (a *Agent) Resume() {
+	a.c.t.Helper()
+	if a.c.net != nil {
+		a.Mend()
+		return
+	}
 	a.signal(syscall.SIGCONT)
 	a.endCut()
 }

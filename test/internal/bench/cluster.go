@@ -238,7 +238,7 @@ func (c *Cluster) ServerPID() int { return c.server.pid() }
 func (c *Cluster) end() {
 	if c.Sampler != nil {
 		c.Sampler.stop()
-		if c.Sampler.Samples() == 0 && time.Since(c.Sampler.began) > Soon && !c.t.Failed() {
+		if c.Sampler.Samples() == 0 && time.Since(c.Sampler.began) > max(Soon, c.opts.SampleEvery) && !c.t.Failed() {
 			c.t.Error("nothing was sampled")
 		}
 		if len(c.Lives("")) > 0 && len(c.Attempts()) == 0 {
