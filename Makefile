@@ -87,7 +87,7 @@ scenarios: build ## Run the black-box scenarios with all their repetitions (long
 	SETPOINT_SCENARIOS=full go test -count=1 -timeout 3h -v ./test/...
 
 .PHONY: apart
-apart: build ## Run scenarios about lost nodes, silence, secrets and ports with a network of their own for the server and each node (root; 8 minutes)
+apart: build ## Run scenarios about lost nodes, silence, secrets and ports with a network of their own for the server and each node (root; 3 minutes)
 	SETPOINT_SCENARIOS_APART=1 go test -count=1 -timeout 30m -v ./test/scenarios -run '^Test(06|08|18G|20G)'
 
 .PHONY: agents

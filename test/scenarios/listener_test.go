@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/setpointd/setpoint/test/internal/bench"
 )
 
 // Nodes of a cluster share this machine, so each has an address of its own, on which its tasks listen.
@@ -39,9 +41,9 @@ func listenAsTask() {
 }
 
 // listenAsNode listens on a free port of a node's address until the test is over, as a program that nobody manages, and returns it.
-func listenAsNode(t *testing.T, node string) int {
+func listenAsNode(t *testing.T, on *bench.Agent) int {
 	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(addressOf(node), "0"))
+	l, err := on.Listen(net.JoinHostPort(addressOf(on.Node.Name), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ var programs = bench.NewPrograms("setpoint-scenarios")
 // full reports whether scenarios are played in full.
 func full() bool { return os.Getenv("SETPOINT_SCENARIOS") == "full" }
 
+var missing = sync.OnceValue(bench.NetworkMissing)
+
 // cabled reports whether the server and each node have a network namespace and an address of their own.
 func cabled() bool { return os.Getenv("SETPOINT_SCENARIOS_APART") != "" }
 
@@ -50,7 +53,7 @@ func start(t *testing.T, opts bench.Options) *bench.Cluster {
 	t.Parallel()
 	opts.Keep = os.Getenv("SETPOINT_SCENARIOS_KEEP") != ""
 	if opts.Network = cabled(); opts.Network {
-		if why := bench.NetworkMissing(); why != "" {
+		if why := missing(); why != "" {
 			t.Skipf("no network namespaces here: %s", why)
 		}
 	}

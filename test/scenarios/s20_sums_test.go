@@ -360,7 +360,7 @@ func Test20GPorts(t *testing.T) {
 	c.RunningCount(10*time.Second, "b", 1)
 
 	// What nobody manages listens on a port of n1: the start fails there, and the next try goes to the other node.
-	taken := listenAsNode(t, "n1")
+	taken := listenAsNode(t, c.Agent("n1"))
 	c.RunJobs(bench.Job{
 		Name: "p", Port: taken, Command: listener(t), MoreTask: "env = { SCENARIO_LISTEN = \"1\" }",
 		More: "restart {\n delay = \"500ms\"\n}\nspread {\n attribute = \"node.name\"\n targets = { n1 = 100 }\n}",

@@ -215,3 +215,12 @@ func (a *Agent) rules(action string, in, out float64) {
 
 // Address is the node's own.
 func (a *Agent) Address() string { return a.c.net.hosts[a.Node.Name].address }
+
+// Listen listens at an address as a program of the node does: within its network, where it has one.
+func (a *Agent) Listen(address string) (net.Listener, error) {
+	open := func() (net.Listener, error) { return net.Listen("tcp", address) }
+	if a.c.net == nil {
+		return open()
+	}
+	return within(a.c.net.hosts[a.Node.Name].path(), open)
+}
