@@ -46,11 +46,14 @@ var keyed = map[string]bool{
 	apiv1connect.ApiServiceConfirmPluginProcedure:    true,
 }
 
+// TakesKey reports whether a call, by the name of its procedure, takes a key, under which it can be made again.
+func TakesKey(procedure string) bool { return keyed[procedure] }
+
 // once gives every command a key, unless it has one, or is only tried.
 func once(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		tried, ok := req.Any().(interface{ GetDryRun() bool })
-		if keyed[req.Spec().Procedure] && !(ok && tried.GetDryRun()) && req.Header().Get(headerKey) == "" {
+		if TakesKey(req.Spec().Procedure) && !(ok && tried.GetDryRun()) && req.Header().Get(headerKey) == "" {
 			req.Header().Set(headerKey, rand.Text())
 		}
 		return next(ctx, req)

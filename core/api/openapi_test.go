@@ -17,6 +17,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/setpointd/setpoint/client"
 	"github.com/setpointd/setpoint/core/api"
 	"github.com/setpointd/setpoint/core/pki"
 	"github.com/setpointd/setpoint/proto/openapi"
@@ -113,6 +114,9 @@ func TestOpenAPIIsWhole(t *testing.T) {
 				t.Errorf("%s is described as for %v, and the server lets %q in", path, post["x-role"], role)
 			}
 			keyed := bytes.Contains(mustJSON(t, post["parameters"]), []byte(api.HeaderKey))
+			if client.TakesKey(path) != api.TakesKey(path) {
+				t.Errorf("clients send a key with %s: %t, and the server takes one: %t", path, client.TakesKey(path), api.TakesKey(path))
+			}
 			if keyed != api.TakesKey(path) {
 				t.Errorf("%s is described to take a key: %t, and takes one: %t", path, keyed, api.TakesKey(path))
 			}

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -72,12 +74,16 @@ func (d *Dispatcher) saidOlder(state *engine.State, id cluster.NodeID) string {
 // Ahead returns an *AheadError if the state is an older copy of what some agent has seen.
 func (d *Dispatcher) Ahead() error {
 	state := d.opts.Engine.View()
-	for n := range state.Nodes() {
-		if n.Spec.Decommissioned {
-			continue
-		}
-		if said := d.saidOlder(state, n.ID); said != "" {
-			return &AheadError{said + "; " + whatOlderCopy}
+	d.mu.Lock()
+	known := slices.Collect(maps.Keys(d.ahead))
+	d.mu.Unlock()
+	for id := range state.NotedOf(cluster.CodeOlderCopy) {
+		known = append(known, cluster.NodeID(id))
+	}
+	slices.Sort(known)
+	for _, id := range known {
+		if n := state.Node(id); n != nil && !n.Spec.Decommissioned {
+			return &AheadError{d.saidOlder(state, id) + "; " + whatOlderCopy}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -108,6 +109,17 @@ func IsOlderCopy(key string) bool {
 
 func aboutCluster(what string) cluster.Subject {
 	return cluster.Subject{Kind: cluster.SubjectCluster, ID: what}
+}
+
+// NotedOf yields about what a code was noted.
+func (s *State) NotedOf(code cluster.Code) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, stall := range s.stallsWithPrefix(aboutCluster("").String()) {
+			if stall.Code == code && stall.Source == cluster.SourceCore && !yield(stall.Subject.ID) {
+				return
+			}
+		}
+	}
 }
 
 // Noted returns a stall of the cluster that was noted, or nil.

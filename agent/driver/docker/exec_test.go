@@ -30,8 +30,13 @@ func inTask(t *testing.T, d *Driver, h driver.Handle, req driver.ExecRequest, ar
 func (d *Driver) waitMarked(t *testing.T, want int) {
 	t.Helper()
 	ours := func(mark string) bool { return strings.HasPrefix(mark, d.owner+".") }
-	for end := time.Now().Add(drivertest.Deadline); len(marked(ours)) != want; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	late := time.After(drivertest.Deadline)
+	for len(marked(ours)) != want {
+		select {
+		case <-look.C:
+		case <-late:
 			t.Fatalf("%d processes of commands run, want %d", len(marked(ours)), want)
 		}
 	}
