@@ -72,8 +72,14 @@ func (b *Backend) append(batch store.Batch, packed []byte, records []store.Recor
 		if err := dropOldest(log, b.history.Oldest(), drop); err != nil {
 			return err
 		}
-		if err := log.Put(logKey(batch.Revision), packed); err != nil {
-			return fmt.Errorf("append to the log: %w", err)
+		if err := putLog(log, batch.Revision, packed); err != nil {
+			return err
+		}
+		if next.format < Format { // a program that knows the older one only could not read it any more
+			next.format = Format
+			if err := putFormat(tx); err != nil {
+				return err
+			}
 		}
 		if len(s.keys) > 0 || s.last {
 			var err error
@@ -99,16 +105,6 @@ func (b *Backend) append(batch store.Batch, packed []byte, records []store.Recor
 	b.meta = next
 	b.backlog = b.folder.backlog()
 	b.commits++
-	return nil
-}
-
-// dropOldest removes n records from the start of the log.
-func dropOldest(log *bbolt.Bucket, oldest uint64, n int) error {
-	for i := range uint64(n) {
-		if err := log.Delete(logKey(oldest + 1 + i)); err != nil {
-			return fmt.Errorf("drop revision %d from the log: %w", oldest+1+i, err)
-		}
-	}
 	return nil
 }
 

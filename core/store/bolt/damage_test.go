@@ -192,8 +192,11 @@ func TestTampered(t *testing.T) {
 			return tx.Bucket([]byte("log")).Delete([]byte{0, 0, 0, 0, 0, 0, 0, 100})
 		}, "log of revision 100: missing, followed by revision 101"},
 		{"last record of the log lost", func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte("log")).Delete([]byte{0, 0, 0, 0, 0, 0, 0, 121})
+			return tx.Bucket([]byte("log")).DeleteBucket([]byte{0, 0, 0, 0, 0, 0, 0, 121})
 		}, "the log ends with revision 120"},
+		{"bucket of the log empty", func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte("log")).Bucket([]byte{0, 0, 0, 0, 0, 0, 0, 121}).Delete([]byte("batch"))
+		}, "log of revision 121: too short"},
 		{"values exchanged", func(tx *bbolt.Tx) error {
 			obj := tx.Bucket([]byte("obj"))
 			c := obj.Cursor()

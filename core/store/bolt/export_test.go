@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -26,6 +27,29 @@ func (o Options) Folding(keys, bytes, batches int) Options {
 // PutFormat makes a file look as if another version of the program had written it.
 func PutFormat(tx *bbolt.Tx, writer, least uint32) error {
 	return putMeta(tx, metaFormat, binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, writer), least))
+}
+
+// FormatOf returns the format that a file says it is of.
+func FormatOf(t *testing.T, path string) (writer uint32) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(db.View(func(tx *bbolt.Tx) error {
+		writer, err = checkFormat(path, tx)
+		return err
+	}), db.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writer
+}
+
+// PagesWritten returns how many bytes of pages commits have written so far.
+func PagesWritten(b *Backend) int64 {
+	s := b.db.Stats()
+	return s.TxStats.GetPageAlloc()
 }
 
 // MakeReadOnly puts a descriptor that cannot be written in the place of the file's, so that commits fail, and returns what undoes that.

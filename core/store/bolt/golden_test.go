@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"flag"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -15,7 +16,8 @@ import (
 	"github.com/setpointd/setpoint/core/store/bolt"
 )
 
-const golden = "testdata/format1.db.gz"
+// golden are the files, each written by the first program of its format.
+const golden = "testdata/format%d.db.gz"
 
 // goldenOptions leave some of the file folded and some not.
 func goldenOptions() bolt.Options {
@@ -40,15 +42,20 @@ func goldenBatches() []store.Batch {
 	}
 }
 
-// A file written by the first version of the format is read by every later one. The test writes it anew if run with -update-golden, which
-// is right only while no such file exists anywhere else.
+// A file of each format is read by every later program, and goes on in the program's own. With -update-golden the test writes the newest anew, which is right only
+// while no such file exists anywhere else.
 func TestGoldenFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.db")
 	if flag.Lookup("update-golden").Value.String() == "true" {
-		writeGolden(t, path)
-	} else {
-		unpack(t, path)
+		writeGolden(t)
 	}
+	for format := range bolt.Format {
+		t.Run(fmt.Sprintf("format %d", format+1), func(t *testing.T) { testGolden(t, fmt.Sprintf(golden, format+1)) })
+	}
+}
+
+func testGolden(t *testing.T, from string) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	unpack(t, from, path)
 	b, head, held := open(t, path, bolt.Options{})
 	want := map[string]string{
 		"job/web": "v3", "node/b": "v1", "task/web/2": "v1", "task/web/3": "v2", "large": strings.Repeat("large", 1000),
@@ -72,10 +79,20 @@ func TestGoldenFile(t *testing.T) {
 	if s := b.Stats(); s.Folded <= head.Oldest || s.Folded >= head.Revision {
 		t.Errorf("folded = %d, want the file to show folded and unfolded batches", s.Folded)
 	}
+	commit(t, b, turn(21, "job/web", strings.Repeat("wide", 1000)))
+	closed(t, b)
+	if got := bolt.FormatOf(t, path); got != bolt.Format {
+		t.Errorf("after a commit the file says format %d, want %d", got, bolt.Format)
+	}
+	want["job/web"] = strings.Repeat("wide", 1000)
+	if held, _, err := contents(t.Context(), path); err != nil || !maps.Equal(held, want) {
+		t.Errorf("then held %v, %v, want %v", held, err, want)
+	}
 }
 
-func writeGolden(t *testing.T, path string) {
+func writeGolden(t *testing.T) {
 	t.Helper()
+	path := filepath.Join(t.TempDir(), "state.db")
 	b, _, _ := open(t, path, goldenOptions())
 	commit(t, b, goldenBatches()...)
 	closed(t, b)
@@ -91,14 +108,14 @@ func writeGolden(t *testing.T, path string) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(golden, packed.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(fmt.Sprintf(golden, bolt.Format), packed.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func unpack(t *testing.T, path string) {
+func unpack(t *testing.T, from, path string) {
 	t.Helper()
-	packed, err := os.Open(golden)
+	packed, err := os.Open(from)
 	if err != nil {
 		t.Fatal(err)
 	}

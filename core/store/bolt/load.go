@@ -38,9 +38,10 @@ func (l *loader) load(tx *bbolt.Tx) error {
 // log checks that the log's records are whole and follow each other up to the head, and collects what is not folded.
 func (l *loader) log(tx *bbolt.Tx) error {
 	l.history = history.New(l.meta.head.Revision)
-	c := tx.Bucket(bucketLog).Cursor()
+	log := tx.Bucket(bucketLog)
+	c := log.Cursor()
 	next := uint64(0)
-	for k, packed := c.First(); k != nil; k, packed = c.Next() {
+	for k, value := c.First(); k != nil; k, value = c.Next() {
 		if err := l.step(); err != nil {
 			return err
 		}
@@ -52,7 +53,7 @@ func (l *loader) log(tx *bbolt.Tx) error {
 			l.history = history.New(revision - 1)
 		}
 		next = revision + 1
-		if err := l.batch(revision, packed); err != nil {
+		if err := l.batch(revision, packedAt(log, k, value)); err != nil {
 			return err
 		}
 	}

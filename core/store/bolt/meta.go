@@ -11,10 +11,10 @@ import (
 )
 
 // Format is the version of the file format that this package writes, and the highest that it reads.
-const Format = 1
+const Format = 2
 
 // minReader is the lowest format that a program must know to read what this one writes.
-const minReader = 1
+const minReader = 2
 
 // The buckets.
 var (
@@ -32,8 +32,9 @@ const (
 	metaObjects = "objects" // number of records in obj, and the sum of their checksums
 )
 
-// meta is the content of the meta bucket but for the cluster and format, which never change.
+// meta is the content of the meta bucket but for the cluster, which never changes.
 type meta struct {
+	format  uint32 // of the program that wrote the file
 	head    store.Head
 	folded  uint64
 	objects tally
@@ -97,6 +98,11 @@ func putFolded(tx *bbolt.Tx, folded uint64, objects tally) error {
 	return putMeta(tx, metaObjects, binary.AppendUvarint(binary.AppendUvarint(nil, objects.count), objects.sum))
 }
 
+// putFormat says that the file is, from now on, one of this program's format.
+func putFormat(tx *bbolt.Tx) error {
+	return putMeta(tx, metaFormat, binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, Format), minReader))
+}
+
 // create fills a new file.
 func create(tx *bbolt.Tx, initial store.Head) error {
 	for _, name := range [][]byte{bucketMeta, bucketLog, bucketObj} {
@@ -104,8 +110,7 @@ func create(tx *bbolt.Tx, initial store.Head) error {
 			return fmt.Errorf("create bucket %s: %w", name, err)
 		}
 	}
-	format := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, Format), minReader)
-	if err := putMeta(tx, metaFormat, format); err != nil {
+	if err := putFormat(tx); err != nil {
 		return err
 	}
 	if err := putMeta(tx, metaCluster, []byte(initial.ClusterID)); err != nil {
@@ -117,36 +122,38 @@ func create(tx *bbolt.Tx, initial store.Head) error {
 	return putFolded(tx, initial.Revision, tally{})
 }
 
-// checkFormat looks at the format before anything else, since in a newer one everything else may be different.
-func checkFormat(file string, tx *bbolt.Tx) error {
+// checkFormat looks at the format before anything else, since in a newer one everything else may be different, and returns that of the writer.
+func checkFormat(file string, tx *bbolt.Tx) (writer uint32, err error) {
 	const foreign = "there is no bucket %q: not a file of this program"
 	if tx.Bucket(bucketMeta) == nil {
-		return &store.CorruptError{File: file, Part: "meta", Reason: fmt.Sprintf(foreign, bucketMeta)}
+		return 0, &store.CorruptError{File: file, Part: "meta", Reason: fmt.Sprintf(foreign, bucketMeta)}
 	}
 	format, err := getMeta(file, tx, metaFormat)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(format) < 8 {
-		return &store.CorruptError{File: file, Part: "meta", Key: metaFormat, Reason: errShort.Error()}
+		return 0, &store.CorruptError{File: file, Part: "meta", Key: metaFormat, Reason: errShort.Error()}
 	}
+	writer = binary.LittleEndian.Uint32(format)
 	if least := binary.LittleEndian.Uint32(format[4:]); least > Format {
-		return &store.FormatError{File: file, Format: binary.LittleEndian.Uint32(format), MinReader: least, Known: Format}
+		return 0, &store.FormatError{File: file, Format: writer, MinReader: least, Known: Format}
 	}
 	for _, name := range [][]byte{bucketLog, bucketObj} {
 		if tx.Bucket(name) == nil {
-			return &store.CorruptError{File: file, Part: "meta", Reason: fmt.Sprintf(foreign, name)}
+			return 0, &store.CorruptError{File: file, Part: "meta", Reason: fmt.Sprintf(foreign, name)}
 		}
 	}
-	return nil
+	return writer, nil
 }
 
 // readMeta reads the meta bucket and refuses a file of another kind or of a newer format.
 func readMeta(file string, tx *bbolt.Tx) (meta, error) {
-	if err := checkFormat(file, tx); err != nil {
+	writer, err := checkFormat(file, tx)
+	if err != nil {
 		return meta{}, err
 	}
-	var m meta
+	m := meta{format: writer}
 	cluster, err := getMeta(file, tx, metaCluster)
 	if err != nil {
 		return meta{}, err

@@ -52,10 +52,11 @@ func (b *Backend) Read(ctx context.Context, from uint64, yield func(store.Batch)
 func (b *Backend) chunk(from, head uint64) ([]store.Batch, error) {
 	var out []store.Batch
 	err := b.db.View(func(tx *bbolt.Tx) error {
-		c := tx.Bucket(bucketLog).Cursor()
+		log := tx.Bucket(bucketLog)
+		c := log.Cursor()
 		size := 0
-		k, packed := c.Seek(logKey(from + 1))
-		for ; k != nil && len(out) < chunkBatches && size < chunkBytes; k, packed = c.Next() {
+		k, value := c.Seek(logKey(from + 1))
+		for ; k != nil && len(out) < chunkBatches && size < chunkBytes; k, value = c.Next() {
 			revision := binary.BigEndian.Uint64(k)
 			if revision > head {
 				break
@@ -63,6 +64,7 @@ func (b *Backend) chunk(from, head uint64) ([]store.Batch, error) {
 			if revision != from+1 {
 				return fmt.Errorf("read from revision %d: %w", from, store.ErrCompacted)
 			}
+			packed := packedAt(log, k, value)
 			batch, err := decodeBatch(revision, packed)
 			if err != nil {
 				return &store.CorruptError{File: b.path, Part: "log", Revision: revision, Reason: err.Error()}

@@ -47,11 +47,6 @@ func checksum(key, value []byte) uint32 {
 	return crc32.Update(c, castagnoli, value)
 }
 
-// logKey is the key of a revision's record in the log: big endian, so that the order of keys is that of revisions.
-func logKey(revision uint64) []byte {
-	return binary.BigEndian.AppendUint64(nil, revision)
-}
-
 // encodeBatch packs a batch as a sealed log record. The returned records share the packed bytes, so they can be kept without the caller's.
 func encodeBatch(b store.Batch) (packed []byte, records []store.Record) {
 	packed = make([]byte, crcSize, crcSize+4*binary.MaxVarintLen64+b.Size()+len(b.Records)*2*binary.MaxVarintLen32)
