@@ -105,28 +105,23 @@ type loadedSlot struct {
 }
 
 // NewPreparer returns a function, for one goroutine, that does the part of Restore which needs no state. It returns what Restore takes in the record's place, and
-// keeps nothing of a task or a slot.
-func NewPreparer() func(record any) any {
+// keeps nothing of a task or a slot. Spent is nil, or something that it returned and that Restore has had: it may be used again.
+func NewPreparer() func(record, spent any) any {
 	var p packer
-	var tasks []loadedTask // to be used, made many at once
-	var slots []loadedSlot
-	const many = 256
-	return func(record any) any {
+	return func(record, spent any) any {
 		switch v := record.(type) {
 		case *cluster.Slot:
-			if len(slots) == 0 {
-				slots = make([]loadedSlot, many)
+			out, ok := spent.(*loadedSlot)
+			if !ok {
+				out = new(loadedSlot)
 			}
-			out := &slots[0]
-			slots = slots[1:]
 			out.id, out.packed = v.ID(), packSlot(&p, v)
 			return out
 		case *cluster.Task:
-			if len(tasks) == 0 {
-				tasks = make([]loadedTask, many)
+			out, ok := spent.(*loadedTask)
+			if !ok {
+				out = new(loadedTask)
 			}
-			out := &tasks[0]
-			tasks = tasks[1:]
 			out.of(&p, v)
 			return out
 		default:

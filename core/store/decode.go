@@ -19,7 +19,7 @@ type part struct {
 	keys   []string
 	packed []byte // the values, one after the other
 	ends   []int  // in packed
-	values []any
+	values []any  // behind its end are those of the records before these, which are spent
 	err    error
 	done   chan struct{} // has one entry once values or err are set
 }
@@ -36,14 +36,13 @@ func (p *parts) get() *part {
 
 func (p *parts) put(x *part) {
 	clear(x.keys)
-	clear(x.values)
 	x.keys, x.packed, x.ends, x.values = x.keys[:0], x.packed[:0], x.ends[:0], x.values[:0]
 	p.Put(x)
 }
 
 // decodeAll decodes what load gives and prepares it, on all processors, and calls put with what came of it in the order of the records. It returns the first error
 // of either once nothing of it runs any more.
-func decodeAll(ctx context.Context, load func(context.Context, func(Record) error) error, preparer func() func(any) any, put func(any) error) error {
+func decodeAll(ctx context.Context, load func(context.Context, func(Record) error) error, preparer func() func(record, spent any) any, put func(any) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	workers := runtime.GOMAXPROCS(0)
 	work, order := make(chan *part, workers), make(chan *part, 2*workers)
@@ -56,7 +55,7 @@ func decodeAll(ctx context.Context, load func(context.Context, func(Record) erro
 	for range workers {
 		group.Go(func() error {
 			d := wire.NewDecoder()
-			var prepare func(any) any
+			var prepare func(record, spent any) any
 			if preparer != nil {
 				prepare = preparer()
 				d.Reuse()
@@ -107,7 +106,7 @@ func read(ctx context.Context, load func(context.Context, func(Record) error) er
 	return hand()
 }
 
-func (p *part) decode(d *wire.Decoder, prepare func(any) any) {
+func (p *part) decode(d *wire.Decoder, prepare func(record, spent any) any) {
 	defer func() { p.done <- struct{}{} }()
 	begin := 0
 	for i, key := range p.keys {
@@ -117,10 +116,18 @@ func (p *part) decode(d *wire.Decoder, prepare func(any) any) {
 			return
 		}
 		if begin = p.ends[i]; prepare != nil {
-			v = prepare(v)
+			v = prepare(v, p.spent(i))
 		}
 		p.values = append(p.values, v)
 	}
+}
+
+// spent returns a value that was passed on and is not needed any more, or nil.
+func (p *part) spent(i int) any {
+	if all := p.values[:cap(p.values)]; i < len(all) {
+		return all[i]
+	}
+	return nil
 }
 
 // give passes the part's values on once they are decoded.

@@ -68,7 +68,7 @@ func TestLoadKeepsTheOrder(t *testing.T) {
 // What is prepared is put in the order of the records, although each is decoded into the place of another.
 func TestLoadPutsWhatIsPrepared(t *testing.T) {
 	var got []string
-	prepare := func() func(any) any { return func(v any) any { return "task " + string(v.(*cluster.Task).ID) } }
+	prepare := func() func(any, any) any { return func(v, _ any) any { return "task " + string(v.(*cluster.Task).ID) } }
 	_, err := store.Journal{Backend: listed{records: encoded(t, 5000)}}.Load(t.Context(), prepare, func(v any) error {
 		got = append(got, v.(string))
 		return nil

@@ -16,9 +16,9 @@ type Journal struct {
 
 // Load reads every record, on all processors. Each is decoded and handed to a function that preparer returned, in no order; what that returns is handed to put, in the
 // order of keys, one at a time. It returns the head, or the first error of any of them; an error of put is returned as it is. The functions of preparer are for one
-// goroutine each and may not keep the record, which is used again; without a preparer put gets a record of its own. Put may be called from another goroutine than the
-// caller's, never after Load has returned.
-func (j Journal) Load(ctx context.Context, preparer func() func(record any) any, put func(any) error) (Head, error) {
+// goroutine each and may not keep the record, which is used again; without a preparer put gets a record of its own. What put has had is given to them once more, as
+// spent, to be used again if it is of theirs. Put may be called from another goroutine than the caller's, never after Load has returned.
+func (j Journal) Load(ctx context.Context, preparer func() func(record, spent any) any, put func(any) error) (Head, error) {
 	var head Head
 	err := decodeAll(ctx, func(ctx context.Context, each func(Record) error) (err error) {
 		head, err = j.Backend.Load(ctx, each)

@@ -241,7 +241,11 @@ func loadBench(b *testing.B, path string) *bench {
 	}
 	x.journal = store.Journal{Backend: file}
 	st := engine.NewState("bench")
-	head, err := x.journal.Load(b.Context(), engine.NewPreparer, st.Restore)
+	var head store.Head
+	err = engine.Uncollected(func() (err error) {
+		head, err = x.journal.Load(b.Context(), engine.NewPreparer, st.Restore)
+		return err
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/setpointd/setpoint/core/store"
 )
@@ -38,7 +41,7 @@ type pageCheck struct {
 	r     io.ReaderAt
 	size  uint64   // of a page, in bytes
 	high  uint64   // the first page number that is not in use
-	taken []uint64 // a bit for each page that was seen
+	taken []uint64 // a bit for each page that was seen; others write here too
 	buf   []byte
 }
 
@@ -76,7 +79,7 @@ func checkPages(file string, r io.ReaderAt, size int64) (clean bool, err error) 
 		return false, c.corrupt(0, "the file has %d bytes and should have %d: it was cut off", size, c.high*c.size)
 	}
 	c.taken = make([]uint64, c.high/64+1)
-	if err := c.tree(newest.root, nil, nil); err != nil {
+	if err := c.all(newest.root); err != nil {
 		return false, err
 	}
 	if newest.freelist == noFreelist {
@@ -157,10 +160,9 @@ func (c *pageCheck) read(have []byte, id, pages uint64) ([]byte, error) {
 }
 
 func (c *pageCheck) take(id uint64) error {
-	if c.taken[id/64]&(1<<(id%64)) != 0 {
+	if bit := uint64(1) << (id % 64); atomic.OrUint64(&c.taken[id/64], bit)&bit != 0 {
 		return c.corrupt(id, "page %d is used twice", id)
 	}
-	c.taken[id/64] |= 1 << (id % 64)
 	return nil
 }
 
@@ -170,30 +172,71 @@ type subtree struct {
 	from, to []byte
 }
 
-// tree walks the tree under a page.
-func (c *pageCheck) tree(id uint64, from, to []byte) error {
-	b, err := c.page(id)
-	if err != nil {
-		return err
+// all walks the trees of a file: the upper pages level by level, until there are enough subtrees to keep all processors busy with one after the other. Of several
+// errors it returns the one that is first in the order of the trees.
+func (c *pageCheck) all(root uint64) error {
+	const enough = 64
+	trees := []subtree{{page: root}}
+	for len(trees) > 0 && len(trees) < enough {
+		var below []subtree
+		for _, t := range trees {
+			children, err := c.node(t)
+			if err != nil {
+				return err
+			}
+			below = append(below, children...)
+		}
+		trees = below
 	}
-	var children []subtree
-	switch binary.NativeEndian.Uint16(b[8:]) {
-	case flagBranch:
-		children, err = c.branch(id, b, from, to)
-	case flagLeaf:
-		children, err = c.leaf(id, b, from, to)
-	default:
-		return c.corrupt(id, "page %d has flags %#x", id, binary.NativeEndian.Uint16(b[8:]))
+	errs := make([]error, len(trees))
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(trees)) {
+		group.Go(func() {
+			own := *c
+			own.buf = nil
+			for i := next.Add(1) - 1; i < int64(len(trees)); i = next.Add(1) - 1 {
+				errs[i] = own.tree(trees[i])
+			}
+		})
 	}
-	if err != nil {
-		return err
-	}
-	for _, child := range children {
-		if err := c.tree(child.page, child.from, child.to); err != nil {
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// tree walks the tree under a page.
+func (c *pageCheck) tree(t subtree) error {
+	children, err := c.node(t)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if err := c.tree(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// node checks one page of a tree and returns those below it.
+func (c *pageCheck) node(t subtree) ([]subtree, error) {
+	b, err := c.page(t.page)
+	if err != nil {
+		return nil, err
+	}
+	switch flags := binary.NativeEndian.Uint16(b[8:]); flags {
+	case flagBranch:
+		return c.branch(t.page, b, t.from, t.to)
+	case flagLeaf:
+		return c.leaf(t.page, b, t.from, t.to)
+	default:
+		return nil, c.corrupt(t.page, "page %d has flags %#x", t.page, flags)
+	}
 }
 
 func (c *pageCheck) branch(id uint64, b, from, to []byte) ([]subtree, error) {

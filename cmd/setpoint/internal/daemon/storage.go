@@ -58,7 +58,11 @@ func openStore(dir datadir.Dir, all *config.Config) (store.Backend, error) {
 // loadState reads everything that was committed.
 func loadState(ctx context.Context, backend store.Backend) (*engine.State, error) {
 	st := engine.NewState("")
-	head, err := store.Journal{Backend: backend}.Load(ctx, engine.NewPreparer, st.Restore)
+	var head store.Head
+	err := engine.Uncollected(func() (err error) {
+		head, err = store.Journal{Backend: backend}.Load(ctx, engine.NewPreparer, st.Restore)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
