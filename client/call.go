@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func again(next connect.UnaryFunc) connect.UnaryFunc {
 		for try := 1; ; try++ {
 			res, err := next(ctx, req)
 			reached = reached || !errors.Is(err, errDial)
-			if !lost(err) || !harmless || !reached || try == attempts {
+			if !IsLost(err) || !harmless || !reached || try == attempts {
 				return res, err
 			}
 			timer := time.NewTimer(pause)
@@ -83,12 +84,15 @@ func again(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// lost reports whether no answer came: there was no connection, or it broke, or the server ended. The call may have been carried out.
-func lost(err error) bool {
-	switch connect.CodeOf(err) {
-	case connect.CodeUnavailable:
+// IsLost reports whether a call failed because no answer came, or not all of it: there was no connection, or it broke, or the server ended. A command may have been
+// carried out.
+func IsLost(err error) bool {
+	switch code := connect.CodeOf(err); {
+	case code == connect.CodeUnavailable:
 		return true
-	case connect.CodeInternal: // how Connect says that one stream of a connection was broken off
+	case errors.Is(err, io.ErrUnexpectedEOF): // how Connect says that a connection broke off within a stream
+		return !connect.IsWireError(err)
+	case code == connect.CodeInternal: // how Connect says that one stream of a connection was broken off
 		return !connect.IsWireError(err) && strings.Contains(err.Error(), "stream error: ")
 	}
 	return false

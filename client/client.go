@@ -33,6 +33,10 @@ type Options struct {
 	Addr string // https://HOST:PORT or HOST:PORT
 	Pair string // file of certificate and key, such as admin.pem in a server's data directory
 
+	// Where says where the server is now, written as Addr is. It is asked before each connection is made, so that a server that was started again elsewhere is found
+	// there. It may be nil, and say nothing: then it is Addr.
+	Where func() string
+
 	// Outdated is called after each answer which says that the cluster's authority is being replaced, and the credential is of the old one: Renew gets another. It
 	// may be nil.
 	Outdated func()
@@ -45,6 +49,7 @@ type Options struct {
 type Client struct {
 	apiv1connect.ApiServiceClient
 	addr      string
+	where     func() string
 	pair      *pki.Pair
 	transport *http.Transport
 }
@@ -59,11 +64,10 @@ func New(opts Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := newTransport(pki.ClientTLS(pki.NewHolder(pair), pair.Authority()))
-	return &Client{
-		ApiServiceClient: apiv1connect.NewApiServiceClient(&http.Client{Transport: transport}, addr, connect.WithInterceptors(interceptors(opts)...)),
-		addr:             addr, pair: pair, transport: transport,
-	}, nil
+	c := &Client{addr: addr, where: opts.Where, pair: pair}
+	c.transport = newTransport(pki.ClientTLS(pki.NewHolder(pair), pair.Authority()), c.Addr)
+	c.ApiServiceClient = apiv1connect.NewApiServiceClient(&http.Client{Transport: c.transport}, addr, connect.WithInterceptors(interceptors(opts)...))
+	return c, nil
 }
 
 func interceptors(opts Options) []connect.Interceptor {
@@ -74,10 +78,14 @@ func interceptors(opts Options) []connect.Interceptor {
 	return append(all, outdated(opts.Outdated))
 }
 
-func newTransport(config *tls.Config) *http.Transport {
+// newTransport returns one whose connections go to the server at the URL that where returns, whatever host is asked for; nil: to the host.
+func newTransport(config *tls.Config, where func() string) *http.Transport {
 	return &http.Transport{
 		TLSClientConfig: config, ForceAttemptHTTP2: true,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if where != nil {
+				addr = strings.TrimPrefix(where(), scheme)
+			}
 			c, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, addr)
 			if err != nil {
 				return nil, &dialError{err}
@@ -117,22 +125,31 @@ const headerRenew = "Setpoint-Renew"
 // Pair returns the client's credential.
 func (c *Client) Pair() *pki.Pair { return c.pair }
 
-// Addr returns the server's URL.
-func (c *Client) Addr() string { return c.addr }
+// Addr returns the URL at which the server is now.
+func (c *Client) Addr() string {
+	if c.where != nil {
+		if addr, err := parseAddr(c.where()); err == nil {
+			return addr
+		}
+	}
+	return c.addr
+}
 
 // Close ends connections that nothing is asked over.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
+const scheme = "https://"
+
 func parseAddr(addr string) (string, error) {
 	text := addr
 	if !strings.Contains(text, "://") {
-		text = "https://" + text
+		text = scheme + text
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Port() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		return "", fmt.Errorf("server address %q is not of the form https://HOST:PORT or HOST:PORT", addr)
 	}
-	return "https://" + u.Host, nil
+	return scheme + u.Host, nil
 }
 
 // Detail returns what a server said about a refusal besides its text, or nil if err is none or the server said nothing.

@@ -23,7 +23,7 @@ func Login(ctx context.Context, addr string, token pki.Token, name string) (*pki
 	if err != nil {
 		return nil, err
 	}
-	transport := newTransport(pki.JoinTLS(token.Fingerprint))
+	transport := newTransport(pki.JoinTLS(token.Fingerprint), nil)
 	defer transport.CloseIdleConnections()
 	service := apiv1connect.NewApiServiceClient(&http.Client{Transport: transport}, addr)
 	res, err := service.Login(ctx, connect.NewRequest(&apiv1.LoginRequest{Token: token.Text(), Name: name, CsrPem: request}))

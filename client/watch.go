@@ -25,7 +25,7 @@ func (c *Client) Watch(ctx context.Context, req *apiv1.WatchEventsRequest, yield
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && !lost(err):
+		case err != nil && !IsLost(err):
 			return err
 		}
 		timer := time.NewTimer(watchAgain)

@@ -606,8 +606,32 @@ func TestEvents(t *testing.T) {
 	if err := json.Unmarshal([]byte(f.run(t, "events", "-o", "json").out), &list); err != nil || len(list) != 2 {
 		t.Errorf("got %v, %v", list, err)
 	}
-	if lines := strings.Count(f.run(t, "events", "-f", "-o", "json").out, "\n"); lines != 2 {
-		t.Errorf("%d lines, want one for each event", lines)
+}
+
+// TestEventsFollowed holds that somebody who follows gets one event a line, and goes on after the last one when the server was away.
+func TestEventsFollowed(t *testing.T) {
+	f := newFake(t)
+	event := func(revision uint64, text string) *apiv1.WatchEventsResponse {
+		return &apiv1.WatchEventsResponse{Revision: revision, Events: []*apiv1.Event{{Revision: revision, Kind: "task_observed", Text: text}}}
+	}
+	f.events = []*apiv1.WatchEventsResponse{event(5, "first"), event(6, "a task's\nown words")}
+	out, errOut, end := f.begin(t, "events", "-f")
+	out.await(t, func(text string) bool { return strings.Contains(text, "a task's own words\n") })
+	f.stop()
+	errOut.await(t, func(text string) bool {
+		return strings.Contains(text, "No answer from the server at https://127.0.0.1:")
+	})
+	f.events = append(f.events, event(7, "third"))
+	f.listen(t)
+	out.await(t, func(text string) bool { return strings.Contains(text, "third") })
+	if code := end(); code != exitDone {
+		t.Errorf("exit code %d", code)
+	}
+	if lines := strings.Count(out.String(), "\n"); lines != 3 {
+		t.Errorf("%d lines, want one for each event:\n%s", lines, out.String())
+	}
+	if text := errOut.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "The server answers again.") {
+		t.Errorf("said %q", text)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,14 @@ func (a *app) connect() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := client.New(client.Options{Addr: address, Pair: dir.Credential(), Outdated: sync.OnceFunc(a.warnOfRotation)})
+	opts := client.Options{Addr: address, Pair: dir.Credential(), Outdated: sync.OnceFunc(a.warnOfRotation)}
+	if !a.addressed() {
+		opts.Where = func() string {
+			now, _ := dir.ReadAddress() // one that cannot be read is where it was
+			return now
+		}
+	}
+	s, err := client.New(opts)
 	var file *pki.FileError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -57,11 +65,12 @@ func (a *app) connect() (*server, error) {
 	return s, nil
 }
 
+// addressed reports whether the server's address was given, so that what the data directory says of it does not count.
+func (a *app) addressed() bool { return a.addr != "" || a.env("SETPOINT_ADDR") != "" }
+
 func (a *app) address(dir datadir.Dir) (string, error) {
-	for _, addr := range []string{a.addr, a.env("SETPOINT_ADDR")} {
-		if addr != "" {
-			return addr, nil
-		}
+	if a.addressed() {
+		return cmp.Or(a.addr, a.env("SETPOINT_ADDR")), nil
 	}
 	addr, err := dir.ReadAddress()
 	if err != nil {

@@ -68,8 +68,7 @@ func report(w io.Writer, err error) int {
 
 // unreachable reports whether a call got no answer from the server, so that it may be tried again.
 func unreachable(err error) bool {
-	code := connect.CodeOf(err)
-	return code == connect.CodeUnavailable || code == connect.CodeDeadlineExceeded
+	return client.IsLost(err) || connect.CodeOf(err) == connect.CodeDeadlineExceeded
 }
 
 // refusal turns the error of a call into one for people.
@@ -99,6 +98,9 @@ func refusal(addr string, err error) error {
 		}
 	case ce.Code() == connect.CodeInternal && strings.Contains(ce.Message(), "invalid UTF-8"): // it was never sent
 		f.code, f.text, f.hint = exitRefused, "an argument is not valid UTF-8", "Names, labels and texts are UTF-8."
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		f.text = fmt.Sprintf("the server at %s broke off in the middle of its answer", addr)
+		f.hint = "It may have ended: `setpoint status` shows how it is."
 	case unreachable(err):
 		f.text = fmt.Sprintf("no answer from the server at %s: %s", addr, ce.Message())
 		f.hint = "Does it run? `setpoint dev` and `setpoint server` start one; --addr says where it is."

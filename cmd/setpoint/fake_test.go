@@ -38,6 +38,10 @@ type fakeServer struct {
 
 	planError error
 	refuse    func() bool // whether the server does not answer; nil: it does
+
+	pair    *pki.Pair
+	answers http.Handler
+	stop    func() // ends the server that listens now
 }
 
 // newFake starts a fake server and writes its data directory.
@@ -61,33 +65,41 @@ func newFakeWith(t *testing.T, answers apiv1connect.ApiServiceHandler) *fakeServ
 	if _, err := authority.LoadOrIssue(f.dir.AdminPair(), time.Now(), pki.Identity{Role: pki.RoleAdmin, Name: "admin"}); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	mux := http.NewServeMux()
 	if answers == nil {
 		answers = f
 	}
 	mux.Handle(apiv1connect.NewApiServiceHandler(answers))
-	gate := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f.answers = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f.refuse != nil && f.refuse() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
-	s := &http.Server{Handler: gate, TLSConfig: pki.ServerTLS(pki.NewHolder(pair))}
+	f.pair = pair
+	f.listen(t)
+	t.Cleanup(func() { f.stop() })
+	return f
+}
+
+// listen has the server listen at a port of its own, and writes which that is.
+func (f *fakeServer) listen(t *testing.T) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: f.answers, TLSConfig: pki.ServerTLS(pki.NewHolder(f.pair))}
 	var served sync.WaitGroup
 	served.Go(func() { _ = s.ServeTLS(listener, "", "") })
-	t.Cleanup(func() {
+	f.stop = func() {
 		_ = s.Close()
 		served.Wait()
-	})
+	}
 	if err := f.dir.WriteAddress("https://" + listener.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	return f
 }
 
 // result is what a command did.
@@ -258,12 +270,19 @@ func (f *fakeServer) ListStalls(_ context.Context, req *connect.Request[apiv1.Li
 	return respond(&apiv1.ListStallsResponse{Stalls: f.stalls[i : i+1], NextPageToken: next}, nil)
 }
 
-func (f *fakeServer) WatchEvents(_ context.Context, req *connect.Request[apiv1.WatchEventsRequest], stream *connect.ServerStream[apiv1.WatchEventsResponse]) error {
+// WatchEvents gives the events from a revision on; somebody who follows then waits.
+func (f *fakeServer) WatchEvents(ctx context.Context, req *connect.Request[apiv1.WatchEventsRequest], stream *connect.ServerStream[apiv1.WatchEventsResponse]) error {
 	f.note(req.Msg)
 	for _, e := range f.events {
+		if e.GetRevision() < req.Msg.GetFromRevision() {
+			continue
+		}
 		if err := stream.Send(e); err != nil {
 			return err
 		}
+	}
+	if req.Msg.GetFollow() {
+		<-ctx.Done()
 	}
 	return nil
 }
