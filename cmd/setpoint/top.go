@@ -141,7 +141,7 @@ func (x *topShot) title(style console.Style) string {
 func (x *topShot) stallSection(now time.Time, style console.Style) top.Section {
 	s := top.Section{
 		Name: topStalls, Note: style.Green("nothing waits"), Empty: "nothing waits",
-		Headings: []string{"CODE", "WAITING", "FOR", "WHY", "CLEARS WHEN"}, Long: []string{"WHY", "CLEARS WHEN"},
+		Headings: []string{"CODE", "WAITING", "FOR", "WHY", "CLEARS WHEN"}, Long: []string{"WAITING", "WHY", "CLEARS WHEN"},
 	}
 	waiting, causes := 0, 0
 	for _, c := range x.causes {
@@ -169,7 +169,7 @@ func thingsWait(n int) string {
 func (x *topShot) jobSection(now time.Time, style console.Style) top.Section {
 	s := top.Section{
 		Name: topJobs, Note: style.Faint(fmt.Sprint(len(x.jobs))), Empty: "there are no jobs; `setpoint job run FILE` makes one",
-		Headings: []string{"NAME", "TYPE", "STATE", "UP", "VERSION", "STALLS", "FOR", "UPDATE"}, Long: []string{"UPDATE"},
+		Headings: []string{"NAME", "TYPE", "STATE", "UP", "VERSION", "STALLS", "FOR", "UPDATE"}, Long: []string{"NAME", "UPDATE"},
 	}
 	for _, j := range x.jobs {
 		stalls := ""
@@ -198,7 +198,7 @@ func movement(j *apiv1.Job) string {
 func (x *topShot) nodeSection(now time.Time, style console.Style) top.Section {
 	s := top.Section{
 		Name: topNodes, Note: style.Faint(tally(x.status.GetNodes())), Empty: "there are no nodes; `setpoint token create` lets one join",
-		Headings: []string{"NAME", "STATE", "FOR", "AVAILABILITY", "TASKS", "CPU", "MEMORY", "LABELS"}, Long: []string{"LABELS"},
+		Headings: []string{"NAME", "STATE", "FOR", "AVAILABILITY", "TASKS", "CPU", "MEMORY", "LABELS"}, Long: []string{"NAME", "LABELS"},
 	}
 	for _, n := range x.nodes {
 		used, capacity := n.GetUsed(), n.GetCapacity()

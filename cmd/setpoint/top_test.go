@@ -97,3 +97,22 @@ func TestTopDetails(t *testing.T) {
 		}
 	}
 }
+
+// However long the names are, what matters of a row is in a window of 80 columns: names are shortened first.
+func TestTopLongNames(t *testing.T) {
+	long := strings.Repeat("n", 63)
+	j, n, stall := webJob("stalled", 1, 2), zoneNode("silent"), ssdStall()
+	j.Name, n.Name, stall.Subject.Id = long, long, long+"/1/9"
+	shot := &topShot{status: &apiv1.GetStatusResponse{}, causes: causesOf([]*apiv1.Stall{stall}), jobs: []*apiv1.Job{j}, nodes: []*apiv1.Node{n}}
+	for i, want := range []string{"no node", "stalled", "silent"} {
+		s := shot.Screen(time.Now(), console.Style{}).Sections[i]
+		table := console.NewTable(s.Headings...).Long(s.Long...)
+		table.Row(s.Rows[0].Cells...)
+		var text strings.Builder
+		table.Write(&text, console.Style{Columns: 76})
+		_, row, _ := strings.Cut(text.String(), "\n")
+		if !strings.Contains(console.Cut(row, 76), want) {
+			t.Errorf("%s lack %q:\n%s", s.Name, want, text.String())
+		}
+	}
+}

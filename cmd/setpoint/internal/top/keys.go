@@ -8,8 +8,11 @@ import (
 
 // key does what a key says.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
-	if k.String() == "ctrl+c" {
+	switch k.String() {
+	case "ctrl+c":
 		return tea.Quit
+	case "ctrl+z":
+		return tea.Suspend
 	}
 	switch {
 	case m.typing:
@@ -126,7 +129,7 @@ const helpText = `Keys
   esc, q, ←            back
   /                    show only rows that have a text; enter keeps it, esc takes it back
   ?                    this
-  q, ctrl-c            leave
+  q, ctrl-c            leave; ctrl-z until fg
 
 Every colour stands beside a word that says the same: a stall begins with "!", a state is named.
 What is shown is live. When the server does not answer, that is said at the top, and what is shown is from before.`

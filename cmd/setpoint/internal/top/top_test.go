@@ -266,8 +266,22 @@ func TestQuit(t *testing.T) {
 			t.Errorf("%s does not leave", k)
 		}
 	}
+	if _, cmd := m.Update(tea.KeyPressMsg{Code: 'z', Mod: tea.ModCtrl}); cmd == nil || cmd() != tea.Suspend() {
+		t.Error("ctrl+z does not suspend")
+	}
 	m.press("/", "q")
 	if m.filter != "q" {
 		t.Error("a q that is typed is part of the filter")
+	}
+}
+
+// Keys are explained in a narrow window, too.
+func TestHelpIsWrapped(t *testing.T) {
+	m := newModel(t, &world{sections: []Section{section("stalls", 2)}}, 60, 40)
+	m.press("?")
+	for _, want := range []string{"takes it", "until fg", "what is shown is from before."} {
+		if !strings.Contains(strings.Join(strings.Fields(m.shown()), " "), want) {
+			t.Errorf("%q is cut off:\n%s", want, m.shown())
+		}
 	}
 }

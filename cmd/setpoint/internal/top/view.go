@@ -30,7 +30,7 @@ func (m *model) lines() []string {
 	room := max(0, m.height-2)
 	switch {
 	case m.help:
-		out = append(out, text(helpText, room, &m.scroll)...)
+		out = append(out, text(wrapped(helpText, m.width), room, &m.scroll)...)
 	case m.detail != nil:
 		out = append(out, m.detailLines(room)...)
 	default:
@@ -71,11 +71,16 @@ func (m *model) detailLines(room int) []string {
 	if m.detail.err != "" {
 		body = m.style.Red("! "+console.Line(m.detail.err)) + "\n\n" + body
 	}
-	var wrapped []string
-	for line := range strings.SplitSeq(strings.TrimRight(body, "\n"), "\n") {
-		wrapped = append(wrapped, console.Wrap(line, m.width)...)
+	return text(wrapped(strings.TrimRight(body, "\n"), m.width), room, &m.detail.scroll)
+}
+
+// wrapped breaks the lines of a text that do not fit.
+func wrapped(body string, columns int) string {
+	var out []string
+	for line := range strings.SplitSeq(body, "\n") {
+		out = append(out, console.Wrap(line, columns)...)
 	}
-	return text(strings.Join(wrapped, "\n"), room, &m.detail.scroll)
+	return strings.Join(out, "\n")
 }
 
 // text returns so many lines of a text from one on, which is brought back if it is beyond the end.
