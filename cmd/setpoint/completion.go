@@ -168,14 +168,19 @@ func taskNames(ctx context.Context, s *server, args []string, word string) ([]st
 	tasks, err := listTasks(ctx, s, &apiv1.ListTasksRequest{Job: job, All: true}) // of dead ones there are logs, and a history
 	sortTasks(tasks)
 	var out []string
+	last := ""
 	for _, t := range tasks {
 		name := t.GetJob() + "/" + t.GetSlot()
 		if strings.Count(word, "/") > 1 {
 			name = t.GetId()
 		}
+		if name == last { // a slot's name is that of its newest task
+			out = out[:len(out)-1]
+		}
+		last = name
 		out = append(out, name+"\t"+t.GetPhase())
 	}
-	return slices.CompactFunc(out, func(a, b string) bool { return strings.Split(a, "\t")[0] == strings.Split(b, "\t")[0] }), err
+	return out, err
 }
 
 func nodeNames(ctx context.Context, s *server, _ []string, _ string) ([]string, error) {

@@ -25,7 +25,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("asked for the tasks of %q", req.GetJob())
 		}
 		return &apiv1.ListTasksResponse{Tasks: []*apiv1.Task{
-			{Id: "web/1/5", Job: "web", Slot: "1", Phase: "running"}, {Id: "web/1/9", Job: "web", Slot: "1", Phase: "running"}, {Id: "web/2/5", Job: "web", Slot: "2", Phase: "stalled"},
+			{Id: "web/1/5", Job: "web", Slot: "1", Phase: "stopped"}, {Id: "web/1/9", Job: "web", Slot: "1", Phase: "running"}, {Id: "web/2/5", Job: "web", Slot: "2", Phase: "stalled"},
 		}}
 	}
 	f.wait(ssdStall())
@@ -42,7 +42,7 @@ func TestCompletion(t *testing.T) {
 		{"job history web 1 -", []string{"2\tscaled", noFiles}},
 		{"task logs w", []string{"web/\treplicated, running", noSpace}},
 		{"task logs web/", []string{"web/1\trunning", "web/2\tstalled", noFiles}},
-		{"task logs web/1/", []string{"web/1/5\trunning", "web/1/9\trunning", noFiles}},
+		{"task logs web/1/", []string{"web/1/5\tstopped", "web/1/9\trunning", noFiles}},
 		{"task ls --job -", []string{"web\treplicated, running", noFiles}},
 		{"node drain -", []string{"n1\tready, active", noFiles}},
 		{"node drain n1 -", []string{noFiles}}, // it is named already

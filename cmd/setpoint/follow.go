@@ -210,6 +210,7 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, allowed term,
 	progress := a.progress()
 	empty := 0
 	var steady steadiness
+	notice := stallNotice{app: a, server: s}
 	err := a.wait(ctx, allowed.left(), func(ctx context.Context) (bool, error) {
 		got, err := ask(ctx, s, s.GetJob, &apiv1.GetJobRequest{Job: j.GetName()})
 		if err != nil {
@@ -229,6 +230,7 @@ func (a *app) follow(ctx context.Context, s *server, j *apiv1.Job, allowed term,
 			outcome = pending
 		}
 		if outcome == pending && !runs {
+			notice.look(ctx, progress, j, time.Now())
 			progress.Show(jobLine(j))
 		}
 		return outcome != pending, nil

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
@@ -186,4 +188,68 @@ func TestWatchBeginsWithAServer(t *testing.T) {
 	f := newFake(t)
 	f.refuse = func() bool { return true }
 	f.run(t, "node", "ls", "--watch").expect(t, exitError, nil, []string{"no answer from the server"})
+}
+
+// A server that is started again elsewhere is found there, by what it wrote into the data directory.
+func TestWatchFollowsTheServer(t *testing.T) {
+	f := newFake(t)
+	var state atomic.Value
+	state.Store("ready")
+	f.node = func() *apiv1.Node { return zoneNode(state.Load().(string)) }
+	out, errOut, end := f.begin(t, "node", "ls", "-w")
+	defer end()
+	out.await(t, func(text string) bool { return strings.Contains(text, "ready") })
+	f.stop()
+	errOut.await(t, func(text string) bool { return strings.Contains(text, "No answer from the server at") })
+	state.Store("down")
+	f.listen(t)
+	out.await(t, func(text string) bool { return strings.Contains(text, "down") })
+	errOut.await(t, func(text string) bool { return strings.Contains(text, "The server answers again.") })
+}
+
+// What waits for the same is shown once, with what else does.
+func TestStallsTogether(t *testing.T) {
+	f := newFake(t)
+	var stalls []*apiv1.Stall
+	for _, id := range []string{"web/3/9", "web/4/9", "db/1/9", "db/2/9", "db/3/9", "db/4/9"} {
+		s := ssdStall()
+		s.Subject.Id = id
+		stalls = append(stalls, s)
+	}
+	stalls[1].Message = "another reason"
+	f.wait(stalls...)
+	r := f.run(t, "stalls")
+	r.expect(t, exitDone, []string{"web/3/9 stalled", "    4 more wait for the same: db/1/9, db/2/9, db/3/9, db/4/9\n", "web/4/9 stalled", "another reason", "6 stalls"}, nil)
+	if strings.Contains(r.out, "db/1/9 stalled") {
+		t.Errorf("the same is said again:\n%s", r.out)
+	}
+}
+
+// An empty list says of what.
+func TestNothingWaits(t *testing.T) {
+	f := newFake(t)
+	f.job = func() (*apiv1.Job, error) {
+		return nil, refused(connect.CodeNotFound, `there is no job "wbe"`, &apiv1.ErrorDetail{Code: "not_found", Hint: `Is "web" meant?`})
+	}
+	f.run(t, "stalls").expect(t, exitDone, []string{"Nothing waits.\n"}, nil)
+	f.run(t, "stalls", "--code", "constraint").expect(t, exitDone, []string{"Nothing waits with the code constraint.\n"}, nil)
+	f.run(t, "stalls", "--job", "wbe").expect(t, exitDone, []string{"Nothing of job wbe waits.\n"}, []string{`Note: there is no job "wbe"; Is "web" meant?`})
+}
+
+// full is a stream that takes nothing more.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// What cannot be written is an error, and not an empty list.
+func TestOutputThatIsLost(t *testing.T) {
+	f := newFake(t)
+	f.node = func() *apiv1.Node { return zoneNode("ready") }
+	for _, form := range outputs() {
+		var errOut strings.Builder
+		a := &app{in: strings.NewReader(""), out: full{}, errOut: &errOut, env: func(string) string { return "" }}
+		if code := a.run(t.Context(), []string{"--data-dir", string(f.dir), "node", "ls", "-o", form}); code != exitError || !strings.Contains(errOut.String(), "no space left on device") {
+			t.Errorf("-o %s: exit code %d, %q", form, code, errOut.String())
+		}
+	}
 }

@@ -20,10 +20,10 @@ func (a *app) notifyCommand() *cobra.Command {
 const noSinks = "Nobody is told: the server's configuration has no notify block. docs/NOTIFICATIONS.md shows some."
 
 func (a *app) notifyList() *cobra.Command {
-	return &cobra.Command{
+	return named(&cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List the sinks of the server's configuration, and how they are", Args: takes(0, 0),
 		Long:    `Lists those who are told of what waits for too long. OPEN are causes of which they were told and that have not ended, TO TELL those of which they are still to be told.`,
-		Example: "  setpoint notify ls\n  setpoint notify ls -o json",
+		Example: "  setpoint notify ls\n  setpoint notify ls -o name | xargs setpoint notify test",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.connect()
 			if err != nil {
@@ -35,7 +35,7 @@ func (a *app) notifyList() *cobra.Command {
 			}
 			return a.print(view.OfSinks(res.GetSinks()), func(w io.Writer, style console.Style) { writeSinks(w, style, time.Now(), res.GetSinks()) })
 		},
-	}
+	})
 }
 
 func writeSinks(w io.Writer, style console.Style, now time.Time, sinks []*apiv1.Sink) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -63,17 +64,19 @@ func (a *app) style(w io.Writer) console.Style {
 
 // print writes a value for programs, or its names, or by table if neither is wanted.
 func (a *app) print(value any, table func(w io.Writer, s console.Style)) error {
+	var text bytes.Buffer
 	switch {
 	case a.structured():
 		return a.printValue(value)
 	case a.output == outputName:
 		for _, name := range view.Names(value) {
-			fmt.Fprintln(a.out, name)
+			fmt.Fprintln(&text, name)
 		}
-		return nil
+	default:
+		table(&text, a.style(a.out))
 	}
-	table(a.out, a.style(a.out))
-	return nil
+	_, err := a.out.Write(text.Bytes()) // what did not arrive must not look like what there is not
+	return err
 }
 
 // printValue writes a value for programs.

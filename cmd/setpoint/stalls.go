@@ -19,7 +19,8 @@ func (a *app) stallsCommand() *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use: "stalls", Short: "Show everything that waits, longest first: why, and what would clear it", Args: takes(0, 0),
-		Long: `Shows everything that waits, longest first: why, and what would clear it. docs/STALLS.md explains the codes.
+		Long: `Shows everything that waits, longest first: why, and what would clear it. docs/STALLS.md explains the codes. What waits for the same is shown once, with how many
+more there are; -o name names each.
 
 With --watch the list is written anew whenever it changes; with JSON that is one value a line. With -o name it is what waits: tasks and slots as task why takes them.`,
 		Example: "  setpoint stalls --job web\n  setpoint stalls --watch\n  setpoint stalls --code constraint -o name | xargs -n1 setpoint task why",
@@ -36,7 +37,16 @@ With --watch the list is written anew whenever it changes; with JSON that is one
 			if err != nil {
 				return err
 			}
-			return a.print(view.OfStalls(stalls), func(w io.Writer, style console.Style) { writeAllStalls(w, style, stalls) })
+			if len(stalls) == 0 && job != "" {
+				note, err := noSuchJob(cmd.Context(), s, job)
+				if err != nil {
+					return err
+				}
+				if note != "" {
+					fmt.Fprintln(a.errOut, note)
+				}
+			}
+			return a.print(view.OfStalls(stalls), func(w io.Writer, style console.Style) { writeAllStalls(w, style, req, stalls) })
 		},
 	}
 	cmd.Flags().StringVar(&job, "job", "", "only what this `job` waits for")
@@ -52,15 +62,19 @@ func listStalls(ctx context.Context, s *server, req *apiv1.ListStallsRequest) ([
 	}, func(r *apiv1.ListStallsResponse) ([]*apiv1.Stall, string) { return r.GetStalls(), r.GetNextPageToken() })
 }
 
-func writeAllStalls(w io.Writer, style console.Style, stalls []*apiv1.Stall) {
+func writeAllStalls(w io.Writer, style console.Style, asked *apiv1.ListStallsRequest, stalls []*apiv1.Stall) {
 	if len(stalls) == 0 {
-		fmt.Fprintln(w, style.Green("Nothing waits."))
+		text := "Nothing"
+		if asked.GetJob() != "" {
+			text += " of job " + asked.GetJob()
+		}
+		if text += " waits"; asked.GetCode() != "" {
+			text += " with the code " + asked.GetCode()
+		}
+		fmt.Fprintln(w, style.Green(text+"."))
 		return
 	}
-	now := time.Now()
-	for _, s := range stalls {
-		writeStall(w, style, now, s)
-	}
+	writeTogether(w, style, time.Now(), stalls)
 	fmt.Fprintf(w, "\n%s\n", console.Count(int64(len(stalls)), "stall"))
 }
 
@@ -78,11 +92,11 @@ func (a *app) watchStalls(ctx context.Context, s *server, req *apiv1.ListStallsR
 			return nil
 		}
 		shown = now
-		return a.showStalls(stalls)
+		return a.showStalls(req, stalls)
 	})
 }
 
-func (a *app) showStalls(stalls []*apiv1.Stall) error {
+func (a *app) showStalls(asked *apiv1.ListStallsRequest, stalls []*apiv1.Stall) error {
 	switch {
 	case a.structured():
 		return a.printNext(view.OfStalls(stalls))
@@ -90,7 +104,7 @@ func (a *app) showStalls(stalls []*apiv1.Stall) error {
 		return a.print(view.OfStalls(stalls), nil)
 	}
 	var text bytes.Buffer
-	writeAllStalls(&text, a.style(a.out), stalls)
+	writeAllStalls(&text, a.style(a.out), asked, stalls)
 	if console.IsTerminal(a.out) {
 		return console.Redraw(a.out, text.String())
 	}

@@ -40,13 +40,12 @@ func (a *app) taskList() *cobra.Command {
 				return nil, err
 			}
 			if len(tasks) == 0 && job != "" {
-				// A name that is none would look like a job without tasks; but one that was removed has none any more, and nothing is wrong with asking.
-				_, err := ask(ctx, s, s.GetJob, &apiv1.GetJobRequest{Job: job})
-				switch {
-				case client.IsNotFound(err):
-					unknown.Do(func() { fmt.Fprintf(a.errOut, "Note: there is no job %q; %s\n", job, client.Detail(err).GetHint()) })
-				case err != nil:
+				note, err := noSuchJob(ctx, s, job)
+				if err != nil {
 					return nil, err
+				}
+				if note != "" {
+					unknown.Do(func() { fmt.Fprintln(a.errOut, note) })
 				}
 			}
 			if !all {
@@ -61,6 +60,16 @@ func (a *app) taskList() *cobra.Command {
 	cmd.Flags().StringVar(&node, "node", "", "only tasks on this `node`")
 	cmd.Flags().BoolVar(&all, "all", false, "all dead tasks that are still known, too")
 	return cmd
+}
+
+// noSuchJob returns a note if there is no job of that name, and "" if there is. A name that is none would look like a job without anything; but of one that was removed
+// there is nothing any more, and nothing is wrong with asking.
+func noSuchJob(ctx context.Context, s *server, job string) (string, error) {
+	_, err := ask(ctx, s, s.GetJob, &apiv1.GetJobRequest{Job: job})
+	if client.IsNotFound(err) {
+		return fmt.Sprintf("Note: there is no job %q; %s", job, client.Detail(err).GetHint()), nil
+	}
+	return "", err
 }
 
 func taskColumns() []column[*apiv1.Task] {

@@ -33,6 +33,8 @@ func Names(value any) []string {
 		return all(v, func(t Token) string { return t.ID })
 	case []Certificate:
 		return all(v, func(c Certificate) string { return c.Serial })
+	case []Sink:
+		return all(v, func(s Sink) string { return s.Name })
 	case []Stall:
 		return all(v, stallName)
 	}
