@@ -53,6 +53,7 @@ func (c *conversion) job() *jobfile.Job {
 	c.resources()
 	c.ports()
 	c.mounts()
+	c.secrets()
 	c.health()
 	c.stop()
 	c.network()

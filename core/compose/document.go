@@ -52,6 +52,9 @@ func parseDocument(name string, src []byte) (*document, hcl.Diagnostics) {
 	if diags := d.bounded(&doc); diags.HasErrors() {
 		return d, diags
 	}
+	if diags := d.twice(&doc); diags.HasErrors() {
+		return d, diags
+	}
 	if len(doc.Content) == 1 {
 		d.root = resolve(doc.Content[0])
 	}
@@ -106,6 +109,26 @@ func (d *document) bounded(root *yaml.Node) hcl.Diagnostics {
 		return nil
 	}
 	return hcl.Diagnostics{found}
+}
+
+// twice refuses keys that a map has already: which of their values counts, every reader of YAML decides otherwise.
+func (d *document) twice(n *yaml.Node) hcl.Diagnostics {
+	var out hcl.Diagnostics
+	if n.Kind == yaml.MappingNode {
+		lines := make(map[string]int)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if first, there := lines[key.Value]; there && key.Kind == yaml.ScalarNode {
+				out = append(out, hcltext.Error(d.span(key), "Key given twice", fmt.Sprintf("%q stands in line %d already.", key.Value, first)))
+				continue
+			}
+			lines[key.Value] = key.Line
+		}
+	}
+	for _, each := range n.Content {
+		out = append(out, d.twice(each)...)
+	}
+	return out
 }
 
 // inLine finds the line in a message of the YAML parser.
