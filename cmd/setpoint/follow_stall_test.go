@@ -27,8 +27,12 @@ func TestStallNotice(t *testing.T) {
 			state string
 			told  bool
 		}{
-			{0, "stalled", false}, {time.Second, "starting", false}, {2 * time.Second, "stalled", false}, {3 * time.Second, "stalled", false},
-			{4 * time.Second, "stalled", terminal}, {9 * time.Second, "stalled", terminal},
+			{0, "stalled", false},
+			{time.Second, "starting", false},
+			{2 * time.Second, "stalled", false},
+			{3 * time.Second, "stalled", false},
+			{4 * time.Second, "stalled", terminal},
+			{9 * time.Second, "stalled", terminal},
 		} {
 			n.look(t.Context(), progress, webJob(at.state, 1, 2), begin.Add(at.after))
 			if n := strings.Count(out.String(), "node.labels.disk == ssd"); (n > 0) != at.told {

@@ -79,7 +79,11 @@ func (a *app) countLosses(losses []compose.Loss) {
 		}
 	}
 	if n := len(losses) - above; n > 0 {
-		fmt.Fprintf(a.errOut, "%s stand in comments, %d of them about what would behave otherwise.\n", console.Count(int64(n), "remark"), min(kept, n))
+		verb := "stand"
+		if n == 1 {
+			verb = "stands"
+		}
+		fmt.Fprintf(a.errOut, "%s %s in comments, %d of them about what would behave otherwise.\n", console.Count(int64(n), "remark"), verb, min(kept, n))
 	}
 }
 
