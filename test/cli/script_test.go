@@ -30,6 +30,7 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	const cmd = "github.com/setpointd/setpoint/cmd/"
 	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), cmd+"setpoint", cmd+"setpoint-shim", cmd+"setpoint-plugin")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make builds them
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build setpoint: %v\n%s", err, out)
 		return 1
