@@ -39,6 +39,6 @@ func (n *stallNotice) look(ctx context.Context, progress *console.Progress, j *a
 	var text bytes.Buffer
 	style := n.app.style(n.app.out)
 	writeStalls(&text, style, now, stallsOf(ctx, n.server, j))
-	text.WriteString("\n" + style.Faint("It goes on by itself once the cause is gone. Ctrl-C ends the waiting, and nothing else.") + "\n")
+	text.WriteString("\n" + style.Faint("It goes on by itself once the cause is gone. Ctrl-C ends the waiting, and nothing else."))
 	progress.Keep(strings.TrimLeft(text.String(), "\n"))
 }
