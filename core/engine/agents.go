@@ -70,17 +70,21 @@ func (e *Engine) setStrays(id cluster.NodeID, a *agent, strays int) {
 // block keeps new tasks off a node as long as nobody knows what else runs there: until its agent has reported once since the server started, and while it stops
 // what it runs without a record.
 func (e *Engine) block(id cluster.NodeID, a *agent) {
-	i := e.indexOf(id)
-	why := ""
-	switch {
-	case !a.spoke:
-		why = "its agent has not reported since the server started"
-	case a.strays > 0:
-		why = "it still stops what it runs without a record"
-	}
+	i, why := e.indexOf(id), a.blocked()
 	if n := e.ledger.nodes[i]; n.Blocked != why {
 		n.Blocked = why
 		e.ledger.reopen(i)
 		e.changedNodes[i] = true
 	}
+}
+
+// blocked returns why nothing new may be placed on the agent's node; "": it may.
+func (a *agent) blocked() string {
+	switch {
+	case !a.spoke:
+		return "its agent has not reported since the server started"
+	case a.strays > 0:
+		return "it still stops what it runs without a record"
+	}
+	return ""
 }

@@ -184,6 +184,7 @@ func (e *Engine) nodeChanged(n *cluster.Node, fields cluster.FieldMask) {
 		return
 	}
 	e.dirtyTasksOn(n.ID)
+	e.dirtyClaims(n.ID)
 	for name := range e.answered {
 		e.dirtyJobs[name] = true
 	}

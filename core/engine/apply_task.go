@@ -35,6 +35,7 @@ func (e *Engine) applyTask(c cluster.Change) {
 		}
 		t.Placement = c.Placement
 		e.work.onNode.add(t.Placement.Node, t.ID)
+		e.onTheWay[t.Job] = true
 		if s := e.claims[t.Job+"/"+string(t.Slot)]; s != nil {
 			e.changedNodes[e.index[s.Claim]], e.more = true, true // the room that was kept is free now
 			e.poolsChanged(t.Reserve.Addresses)

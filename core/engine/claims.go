@@ -66,3 +66,12 @@ func (e *Engine) keepClaim(s *cluster.Slot) {
 		delete(e.claims, id)
 	}
 }
+
+// dirtyClaims has jobs decided anew for which room is kept on a node: that ends where the node takes nothing any more.
+func (e *Engine) dirtyClaims(id cluster.NodeID) {
+	for _, s := range e.claims {
+		if s.Claim == id {
+			e.dirtyJobs[s.Job] = true
+		}
+	}
+}

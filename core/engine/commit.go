@@ -19,6 +19,7 @@ type Ports struct {
 	Committed []func(Turn)
 	Plugins   func(PluginUpdate)
 	Timed     func(Timing) // nil: nobody wants to know
+	Swept     func(Swept)  // what the net found, if it found anything or a round ended; nil: nobody wants to know
 }
 
 // Timing is how long a turn took, and for how much. A turn may be decided while the one before is committed, so the times of two turns overlap.
@@ -105,6 +106,9 @@ func (w *writer) tell(out Output) {
 	}
 	for _, r := range out.Replies {
 		w.e.queue.answer(r)
+	}
+	if w.ports.Swept != nil && (out.Swept.Round || len(out.Swept.Caught) > 0) {
+		w.ports.Swept(out.Swept)
 	}
 }
 

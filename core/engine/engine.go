@@ -26,6 +26,7 @@ type Config struct {
 	Pools        []Pool           // of addresses, each name once
 	Strategy     cluster.Strategy // for jobs that say nothing; "": spread
 	MaxChanges   int              // of one turn, about; 0: 4,000
+	Sweep        time.Duration    // everything is looked at once more in so long, to catch what was missed; 0: never
 
 	// Doubt has every decision made a second time, from nothing but the state, and panics if it comes out otherwise. It costs what it is the point of the first
 	// one to save, and is for tests.
@@ -98,11 +99,14 @@ type Engine struct {
 	books        map[string]*reconcile.Book // of jobs, by name
 	dirtyJobs    map[string]bool
 	leftOver     map[string]bool         // those of them for which the turn before had no room
+	onTheWay     map[string]bool         // jobs of which the last decision changed something, and whether a task was placed since
 	dirtyNodes   map[cluster.NodeID]bool // whose drain or use changed
 	changedNodes map[uint32]bool         // whose room, readiness or availability changed
 	wakes        alarms                  // when jobs are to be looked at again
 
 	requestsByAge btree.Map[string, string] // ids of requests that are remembered
+
+	sweep sweep
 }
 
 // agent is what is known of a node's agent. It is not stored.
@@ -139,7 +143,7 @@ func blank(cfg Config, st *State) *Engine {
 		cfg: cfg.withDefaults(), work: st, rev: st.Revision, touched: map[record]struct{}{}, pools: newPools(cfg.Pools),
 		index: map[cluster.NodeID]uint32{}, groups: map[string]*group{}, groupsOf: map[string]map[string]*group{}, claims: map[string]*cluster.Slot{}, noRoom: map[string]bool{}, agents: map[cluster.NodeID]*agent{},
 		plugins: map[string]*pluginState{}, jobClasses: map[string]map[string]uint32{}, answered: map[string]bool{},
-		books: map[string]*reconcile.Book{}, dirtyJobs: map[string]bool{}, leftOver: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: newAlarms(),
+		books: map[string]*reconcile.Book{}, dirtyJobs: map[string]bool{}, leftOver: map[string]bool{}, onTheWay: map[string]bool{}, dirtyNodes: map[cluster.NodeID]bool{}, changedNodes: map[uint32]bool{}, wakes: newAlarms(),
 	}
 	e.queue.init()
 	return e

@@ -17,6 +17,7 @@ type group struct {
 	dirty   bool            // to be placed
 	changed map[uint32]bool // nodes that may have become able to take a task, or excluded for another reason
 	stands  *place.Standing // each node's first reason, when it was last tried in vain
+	swept   uint64          // the net's round in which it was looked at last
 }
 
 func (e *Engine) joinGroup(t *cluster.Task) {

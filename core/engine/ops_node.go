@@ -45,6 +45,7 @@ func (e *Engine) joinNode(op JoinNode, now cluster.Time) (any, error) {
 	e.agents[n.ID] = &agent{last: now}
 	e.lookNow = true
 	e.apply(cluster.AuthorOperator, cluster.AddNode{Node: n})
+	e.block(n.ID, e.agents[n.ID])
 	e.apply(cluster.AuthorAgent, cluster.SetNodeDescription{Node: n.ID, Description: op.Description})
 	return NodeResult{Node: e.work.Node(n.ID), Changed: true}, nil
 }

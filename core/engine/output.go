@@ -30,6 +30,7 @@ type Output struct {
 	Acks    []func()      // reports that are durable after the commit
 	Wake    time.Duration // step again after so long at the latest; 0: only when something happens
 	More    bool          // the batch limit ended deciding early: step again at once
+	Swept   Swept
 }
 
 // Reply answers a command.

@@ -24,6 +24,7 @@ func (e *Engine) Step(inputs []Input, now cluster.Time) Output {
 	wake = sooner(wake, e.reconcile(now))
 	e.place(now)
 	wake = sooner(wake, e.drains(now))
+	wake = sooner(wake, e.look(now))
 	out := e.finish(wake)
 	if e.recorder != nil {
 		e.recorder.Stepped(inputs, now, out)
@@ -47,7 +48,7 @@ func (e *Engine) begin(now cluster.Time) {
 }
 
 func (e *Engine) finish(wake time.Duration) Output {
-	out := Output{Acks: e.acks, Wake: wake, More: e.more || len(e.dirtyJobs) > 0}
+	out := Output{Acks: e.acks, Wake: wake, More: e.more || len(e.dirtyJobs) > 0, Swept: e.sweep.found}
 	if len(e.changes) > 0 {
 		e.work.Revision = e.rev
 		out.Turn = Turn{Before: e.base, State: e.work, Changes: e.changes, touched: e.touched}
@@ -191,6 +192,7 @@ func (e *Engine) reconcile(now cluster.Time) time.Duration {
 		delete(e.dirtyJobs, name)
 		e.applyAll(cluster.AuthorReconcile, r.Changes)
 		e.keepBook(name, &r)
+		e.noteWay(name, len(r.Changes) > 0)
 		if !e.setStallsWithin(e.lookedStalls(name, &r), r.Stalls, 2*e.cfg.MaxChanges) {
 			e.dirtyJobs[name] = true // the next turn says the rest
 			e.forgetBook(name)
@@ -211,6 +213,15 @@ func (e *Engine) reconcile(now cluster.Time) time.Duration {
 		return max(at-now.Engine, 1)
 	}
 	return 0
+}
+
+// noteWay notes whether a decision about a job changed something.
+func (e *Engine) noteWay(job string, changed bool) {
+	if changed && e.work.Job(job) != nil {
+		e.onTheWay[job] = false // nothing was placed since
+	} else {
+		delete(e.onTheWay, job)
+	}
 }
 
 // drains says how far drains are, and asks the drainers about what changed.

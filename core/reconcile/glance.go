@@ -15,8 +15,7 @@ type glancer interface {
 // glance returns a book in which settled slots are at rest and all others awake; nil if that is not to be had.
 func glance(v View, job *cluster.Job) *Book {
 	g, is := v.(glancer)
-	spec := &job.Control.Spec
-	if !is || !spec.Numbered() || spec.Ends() || job.Control.Stopped || job.Rebalancing() {
+	if !is || !Glances(job) {
 		return nil
 	}
 	settled, others, ok := g.Settled(job)
@@ -24,13 +23,24 @@ func glance(v View, job *cluster.Job) *Book {
 		return nil
 	}
 	b := newBook(true, len(settled)+len(others))
-	const rest = restWanted | restCounts | restIs
 	for _, key := range settled {
-		b.slots[key] = rest
+		b.slots[key] = restSettled
 	}
-	b.totals.add(rest, len(settled))
+	b.totals.add(restSettled, len(settled))
 	for _, key := range others {
 		b.Wake(key)
 	}
 	return b
 }
+
+// restSettled is what a settled slot counts for.
+const restSettled = restWanted | restCounts | restIs
+
+// Glances reports whether a glance may tell of slots of the job that they are settled.
+func Glances(job *cluster.Job) bool {
+	spec := &job.Control.Spec
+	return spec.Numbered() && !spec.Ends() && !job.Control.Stopped && !job.Rebalancing()
+}
+
+// Settled reports whether the book has a slot at rest as one that is settled.
+func (b *Book) Settled(key cluster.SlotKey) bool { return b != nil && b.slots[key] == restSettled }

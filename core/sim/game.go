@@ -52,6 +52,7 @@ type Kind struct {
 	Large bool // with hundreds of nodes
 	Early bool // without what games had not when the first of them failed, so that their seeds still play the same
 	Ahead bool // turns are decided before the ones before them are committed, now and then
+	NoNet bool // without the net, as those games were whose seeds failed before there was one
 }
 
 // NewGame returns a game that has not begun.
@@ -60,6 +61,9 @@ func NewGame(k Kind, plugins ...sdk.Plugin) *Game {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	g := &Game{rng: rng, size: sizeOf(rng, k.Large), played: map[string]int{}}
 	cfg := engine.Config{}
+	if k.NoNet {
+		cfg.Sweep = -1
+	}
 	if g.chance(4) {
 		cfg.MaxChanges = 5 + rng.IntN(30)
 	}

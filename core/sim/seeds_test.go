@@ -13,7 +13,7 @@ import (
 )
 
 // TestSeedsThatFailedOnce plays every game that ever found a fault. A file of testdata/seeds is named for what was at fault; its lines are seeds, followed by
-// "large" for a game with hundreds of nodes, "early" for one of the early kind and "ahead" for one with turns decided ahead, and comments after #.
+// "large" for a game with hundreds of nodes, "early" for one of the early kind, "ahead" for one with turns decided ahead and "net" for one with the net, and comments after #.
 func TestSeedsThatFailedOnce(t *testing.T) {
 	files, err := filepath.Glob("testdata/seeds/*.txt")
 	if err != nil || len(files) == 0 {
@@ -49,6 +49,7 @@ func TestSeedsThatFailedOnce(t *testing.T) {
 // kind reads which game a line is about.
 func kind(words []string) (k sim.Kind, err error) {
 	k.Seed, err = strconv.ParseUint(words[0], 10, 64)
+	k.NoNet = true
 	for _, w := range words[1:] {
 		switch w {
 		case "large":
@@ -57,8 +58,10 @@ func kind(words []string) (k sim.Kind, err error) {
 			k.Early = true
 		case "ahead":
 			k.Ahead = true
+		case "net":
+			k.NoNet = false
 		default:
-			err = fmt.Errorf("want SEED [large] [early] [ahead], got %q", words)
+			err = fmt.Errorf("want SEED [large] [early] [ahead] [net], got %q", words)
 		}
 	}
 	return k, err

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,7 +41,12 @@ type World struct {
 	session  uint64
 	calm     bool // processes end by themselves only where that is their purpose
 	Steps    int
-	Failures []string                // invariants that did not hold
+	Failures []string        // invariants that did not hold
+	Caught   []engine.Caught // what only the net saw
+
+	// Forgetful says that something is to be forgotten on purpose: then the net may catch it.
+	Forgetful bool
+
 	returned map[cluster.TaskID]bool // tasks whose node was down at some time
 	books    books
 	Trace    []string // what happened, for a failure's report; the last lines
@@ -72,6 +78,7 @@ func NewWith(cfg engine.Config, plugins ...sdk.Plugin) *World {
 	w := &World{now: cluster.Time{Wall: epoch}, store: newJournal(), returned: map[cluster.TaskID]bool{}, books: newBooks()}
 	w.cfg = cfg
 	w.cfg.ClusterID, w.cfg.Heartbeat, w.cfg.Doubt = "sim", time.Second, true
+	w.cfg.Sweep = cmp.Or(w.cfg.Sweep, netRound)
 	for _, p := range plugins {
 		w.cfg.Plugins = append(w.cfg.Plugins, p.Name)
 		w.plugins = append(w.plugins, newPlugin(p))
@@ -193,6 +200,7 @@ func (w *World) decide(in []engine.Input) engine.Output {
 	w.books.stepping = true
 	out := w.Engine.Step(in, w.now)
 	w.books.stepping = false
+	w.checkNet(out.Swept)
 	w.wake = 0
 	if out.Wake > 0 {
 		w.wake = w.now.Engine + out.Wake

@@ -44,6 +44,7 @@ const (
 	CodeNoSecrets             Code = "no_secrets"
 	CodeAuditUnavailable      Code = "audit_unavailable"
 	CodeOlderCopy             Code = "older_copy"
+	CodeNetCaught             Code = "net_caught"
 )
 
 // SubjectKind is what a stall belongs to.
