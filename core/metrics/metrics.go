@@ -64,6 +64,8 @@ type Metrics struct {
 	placements prometheus.Counter
 	ended      *prometheus.CounterVec
 	began      *prometheus.CounterVec
+	caught     *prometheus.CounterVec
+	rounds     prometheus.Counter
 }
 
 // turnBuckets are the bounds of the histograms, in seconds: from a tenth of a millisecond, which is a small turn, to many seconds, which is a disk in trouble.
@@ -81,9 +83,14 @@ func New(from Sources) *Metrics {
 		placements: counter("placements_total", "Tasks that were given a node."),
 		ended:      counters("tasks_ended_total", "Tasks that were observed to end, by how.", "state"),
 		began:      counters("stalls_begun_total", "Stalls that began or changed their reason, by code.", "code"),
+		caught:     counters("net_caught_total", "Things that the engine had missed and only its slow look at everything found, by kind. It must stay 0.", "what"),
+		rounds:     counter("net_rounds_total", "Times that everything was looked at once more."),
+	}
+	for _, what := range engine.AllMissed() {
+		m.caught.WithLabelValues(string(what)) // it can be seen that it is 0
 	}
 	m.registry.MustRegister(
-		m.turns, m.inputs, m.decide, m.commit, m.changes, m.placements, m.ended, m.began,
+		m.turns, m.inputs, m.decide, m.commit, m.changes, m.placements, m.ended, m.began, m.caught, m.rounds,
 		&scrape{from},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -115,6 +122,16 @@ func (m *Metrics) Timed(t engine.Timing) {
 	m.decide.Observe(t.Decide.Seconds())
 	if t.Changes > 0 {
 		m.commit.Observe(t.Commit.Seconds())
+	}
+}
+
+// Swept counts what only the net found.
+func (m *Metrics) Swept(s engine.Swept) {
+	for _, c := range s.Caught {
+		m.caught.WithLabelValues(string(c.What)).Inc()
+	}
+	if s.Round {
+		m.rounds.Inc()
 	}
 }
 

@@ -137,6 +137,22 @@ func TestWhatHappens(t *testing.T) {
 	}
 }
 
+// It can be seen that the net caught nothing, and what it caught.
+func TestTheNetIsCounted(t *testing.T) {
+	m := metrics.New(sources())
+	if text := scrape(t, m.Handler()); strings.Count(text, "\nsetpoint_net_caught_total{") != len(engine.AllMissed()) || !strings.Contains(text, `setpoint_net_caught_total{what="decision"} 0`) {
+		t.Errorf("what was not caught is not told:\n%s", text)
+	}
+	m.Swept(engine.Swept{Round: true})
+	m.Swept(engine.Swept{Caught: []engine.Caught{{What: engine.MissedUse, About: "node n1"}, {What: engine.MissedUse, About: "node n2"}}})
+	text := scrape(t, m.Handler())
+	for _, line := range []string{`setpoint_net_caught_total{what="use"} 2`, `setpoint_net_caught_total{what="decision"} 0`, `setpoint_net_rounds_total 1`} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("missing: %s", line)
+		}
+	}
+}
+
 func TestNamesFollowConventions(t *testing.T) {
 	problems, err := promlint.New(strings.NewReader(scrape(t, metrics.New(sources()).Handler()))).Lint()
 	if err != nil {

@@ -127,6 +127,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 		ClusterID: state.ClusterID, Plugins: pluginNames(cfg), Heartbeat: cfg.Heartbeat.Interval, Silent: cfg.Heartbeat.Silent, Down: cfg.Heartbeat.Grace,
 		HeardPerSecond: cfg.Heartbeat.PerSecond, ReturnsPerSecond: cfg.Heartbeat.ReturnsPerSecond, ReplaceEvery: cfg.Replace.NodesPer, Pools: pools(cfg), Strategy: cfg.Placement.Strategy,
 		MaxChanges: min(cfg.Limits.TurnChanges, s.backend.Limits().Changes*2/5),
+		Sweep:      sweepRound,
 	}, state, s.clock.Now())
 	if err := s.record(); err != nil {
 		return err
@@ -253,7 +254,7 @@ func (s *Server) Run(ctx context.Context) error {
 	decided := make(chan error, 1)
 	go func() {
 		decided <- s.engine.Run(decide, s.clock, s.commits, engine.Ports{
-			Committed: s.committed(), Plugins: s.host.Update, Timed: s.metrics.Timed,
+			Committed: s.committed(), Plugins: s.host.Update, Timed: s.metrics.Timed, Swept: s.swept,
 		})
 	}()
 	path, agents := s.dispatcher.Handler(s.api.HandlerOptions()...)
