@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
@@ -83,10 +84,13 @@ func (x *topSource) look(ctx context.Context) (*topShot, error) {
 	return &topShot{status: status, causes: causesOf(stalls), jobs: jobs, nodes: nodes}, nil
 }
 
-// Watch implements top.Source. Whatever the server says, it is asked again.
+// Watch implements top.Source. Whatever the server says, it is asked again; unless it does not let this caller in any more, which no waiting changes.
 func (x *topSource) Watch(ctx context.Context, told func(top.Shot, error)) error {
 	return watch(ctx, x.s, func(ctx context.Context) error {
 		shot, err := x.look(ctx)
+		if code := connect.CodeOf(err); err != nil && (code == connect.CodeUnauthenticated || code == connect.CodePermissionDenied) {
+			return err
+		}
 		if !errors.Is(ctx.Err(), context.Canceled) {
 			told(shot, err)
 		}

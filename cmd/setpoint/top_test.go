@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
+	"github.com/setpointd/setpoint/cmd/setpoint/internal/top"
 	apiv1 "github.com/setpointd/setpoint/proto/setpoint/api/v1"
 )
 
@@ -114,5 +116,22 @@ func TestTopLongNames(t *testing.T) {
 		if !strings.Contains(console.Cut(row, 76), want) {
 			t.Errorf("%s lack %q:\n%s", s.Name, want, text.String())
 		}
+	}
+}
+
+// Somebody whom the server does not let in any more is not shown what was before as if there were no answer.
+func TestTopEndsWhereItIsRefused(t *testing.T) {
+	f := newFake(t)
+	f.status = func() (*apiv1.GetStatusResponse, error) {
+		return nil, connect.NewError(connect.CodeUnauthenticated, errorText("the certificate was revoked"))
+	}
+	a := &app{env: func(string) string { return "" }, dataDir: string(f.dir)}
+	s, err := a.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = (&topSource{s}).Watch(t.Context(), func(_ top.Shot, err error) { t.Errorf("shown: %v", err) })
+	if err == nil || !strings.Contains(err.Error(), "the certificate was revoked") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -35,21 +35,25 @@ func Run(ctx context.Context, o Options) error {
 		tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Environ), tea.WithoutSignalHandler(),
 	)
 	var watching sync.WaitGroup
+	var ended error // why watching ended before somebody left
 	watching.Go(func() {
-		err := o.Source.Watch(ctx, func(shot Shot, err error) {
+		ended = o.Source.Watch(ctx, func(shot Shot, err error) {
 			if err != nil {
 				program.Send(awayMsg{err})
 				return
 			}
 			program.Send(shotMsg{shot})
 		})
-		if err != nil && ctx.Err() == nil {
-			program.Send(awayMsg{err})
+		if ended != nil {
+			program.Quit()
 		}
 	})
 	_, err = program.Run()
 	cancel()
 	watching.Wait()
+	if ended != nil {
+		return ended
+	}
 	if errors.Is(err, tea.ErrProgramKilled) && !errors.Is(err, tea.ErrProgramPanic) {
 		return nil // the context ended
 	}

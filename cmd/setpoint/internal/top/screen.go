@@ -21,7 +21,8 @@ type Source interface {
 	Look(ctx context.Context) (Shot, error)
 	// Detail returns all of one row of a section, as text.
 	Detail(ctx context.Context, section, key string, style console.Style) (string, error)
-	// Watch calls told with what Look returns, at once and whenever something has changed, or with its error, until the context ends.
+	// Watch calls told with what Look returns, at once and whenever something has changed, or with its error, until the context ends. Its
+	// error is that nothing more can be shown.
 	Watch(ctx context.Context, told func(Shot, error)) error
 }
 
