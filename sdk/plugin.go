@@ -50,21 +50,24 @@ const (
 
 var (
 	watches    = []Watch{WatchLabels, WatchAttributes, WatchPlatform, WatchCapacity, WatchAvailability, WatchState}
-	pluginName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+	pluginName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 	ownTypes   = []string{cluster.TypeReplicated, cluster.TypeBatch}
 )
+
+// validName reports whether a plugin or a job type may have a name: 63 characters at most.
+func validName(name string) bool { return len(name) <= 63 && pluginName.MatchString(name) }
 
 // check returns all that is wrong with the plugin's definition.
 func (p *Plugin) check() error {
 	var errs []error
-	if !pluginName.MatchString(p.Name) {
-		errs = append(errs, fmt.Errorf("name %q: want lower-case letters, digits, - and _, beginning with a letter", p.Name))
+	if !validName(p.Name) {
+		errs = append(errs, fmt.Errorf("name %q: want at most 63 lower-case letters, digits, - and _, beginning with a letter", p.Name))
 	}
 	if p.Filter == nil && p.Drainer == nil && len(p.JobTypes) == 0 {
 		errs = append(errs, errors.New("nothing is served: set Filter, Drainer or JobTypes"))
 	}
 	for _, name := range p.jobTypes() {
-		if p.JobTypes[name] == nil || !pluginName.MatchString(name) || slices.Contains(ownTypes, name) {
+		if p.JobTypes[name] == nil || !validName(name) || slices.Contains(ownTypes, name) {
 			errs = append(errs, fmt.Errorf("job type %q: it is nil, has a bad name, or is the core's own", name))
 		}
 	}

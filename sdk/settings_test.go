@@ -2,6 +2,7 @@ package sdk_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,10 +128,15 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestDefinitionsAreChecked(t *testing.T) {
+	long := strings.Repeat("a", 64)
+	if _, err := sdk.NewServer(sdk.Plugin{Name: long[1:], Filter: labelFilter{}}, nil, nil); err != nil {
+		t.Errorf("with a name of 63 letters: %v", err)
+	}
 	for want, p := range map[string]sdk.Plugin{
-		`plugin "": name "": want lower-case letters, digits, - and _, beginning with a letter` + "\nnothing is served: set Filter, Drainer or JobTypes": {},
-		`plugin "x": job type "batch": it is nil, has a bad name, or is the core's own`:                                                                  {Name: "x", JobTypes: map[string]sdk.JobType{"batch": zoneType{}}},
-		`plugin "x": watched field "label" is unknown`:                                                                                                   {Name: "x", Filter: labelFilter{}, Watches: []sdk.Watch{"label"}},
+		`plugin "": name "": want at most 63 lower-case letters, digits, - and _, beginning with a letter` + "\nnothing is served: set Filter, Drainer or JobTypes": {},
+		`plugin "` + long + `": name "` + long + `": want at most 63 lower-case letters, digits, - and _, beginning with a letter`:                                  {Name: long, Filter: labelFilter{}},
+		`plugin "x": job type "batch": it is nil, has a bad name, or is the core's own`:                                                                             {Name: "x", JobTypes: map[string]sdk.JobType{"batch": zoneType{}}},
+		`plugin "x": watched field "label" is unknown`:                                                                                                              {Name: "x", Filter: labelFilter{}, Watches: []sdk.Watch{"label"}},
 		`plugin "x": schema of job: a: type "text": want string, number, bool, any, or list, set or map of such`: {
 			Name: "x", Filter: labelFilter{}, Job: sdk.Schema{Attributes: []sdk.Attribute{{Name: "a", Type: "text"}}},
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,9 @@ func (a *app) terminal(stream any) bool {
 // run executes one command line and returns its exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		a.complete(root) // not for others: a server would keep it
+	}
 	root.SetArgs(args)
 	root.SetIn(a.in)
 	root.SetOut(a.out)
@@ -87,7 +91,6 @@ Exit codes: 0 done, 1 error, 2 refused input, 3 stalled or timed out, 4 failed o
 		root.AddCommand(cmd)
 	}
 	root.SetHelpCommandGroupID("ask")
-	a.complete(root)
 	return root
 }
 

@@ -231,6 +231,9 @@ func TestKeysThatAreNone(t *testing.T) {
 			t.Errorf("%q: %v", key, d)
 		}
 	}
+	if _, err := c.RunJob(t.Context(), withHeader(&apiv1.RunJobRequest{Spec: webJob(1)}, api.HeaderKey, strings.Repeat("x", 128))); err != nil {
+		t.Errorf("with a key of 128 letters: %v", err)
+	}
 	_, err := c.CreateToken(t.Context(), withHeader(&apiv1.CreateTokenRequest{}, api.HeaderKey, "k1"))
 	requireCode(t, err, api.CodeInvalid)
 	// Reading is as good as done once; a key does no harm.

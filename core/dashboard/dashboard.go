@@ -57,11 +57,7 @@ func New(opts Options) (*Dashboard, error) {
 	if opts.Stall == 0 {
 		opts.Stall = stallTimeout
 	}
-	pages, err := newPages()
-	if err != nil {
-		return nil, err
-	}
-	d := &Dashboard{opts: opts, sessions: newSessions(opts), pages: pages}
+	d := &Dashboard{opts: opts, sessions: newSessions(opts), pages: newPages()}
 	d.board = newBoard(opts)
 	d.handler = d.routes()
 	return d, nil

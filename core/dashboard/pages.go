@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"sync"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -13,21 +14,29 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// pages are the templates, parsed.
-type pages struct{ all *template.Template }
+// pages are the templates, parsed when somebody looks for the first time: most servers have nobody who does.
+type pages struct {
+	all func() (*template.Template, error)
+}
 
-func newPages() (*pages, error) {
-	all, err := template.New("").Funcs(functions()).ParseFS(templates, "templates/*.html")
-	if err != nil {
-		return nil, fmt.Errorf("read the dashboard's templates: %w", err)
-	}
-	return &pages{all}, nil
+func newPages() *pages {
+	return &pages{all: sync.OnceValues(func() (*template.Template, error) {
+		all, err := template.New("").Funcs(functions()).ParseFS(templates, "templates/*.html")
+		if err != nil {
+			return nil, fmt.Errorf("read the dashboard's templates: %w", err)
+		}
+		return all, nil
+	})}
 }
 
 // render returns what a template makes of data.
 func (p *pages) render(name string, data any) (template.HTML, error) {
+	all, err := p.all()
+	if err != nil {
+		return "", err
+	}
 	var out bytes.Buffer
-	if err := p.all.ExecuteTemplate(&out, name, data); err != nil {
+	if err := all.ExecuteTemplate(&out, name, data); err != nil {
 		return "", fmt.Errorf("make a page: %w", err)
 	}
 	return template.HTML(out.String()), nil

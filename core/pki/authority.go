@@ -49,7 +49,7 @@ func NewAuthority(clusterID string, now time.Time) (*Authority, error) {
 	if clusterID == "" {
 		clusterID = randomClusterID()
 	}
-	if !clusterPattern.MatchString(clusterID) {
+	if !validCluster(clusterID) {
 		return nil, fmt.Errorf("create authority: cluster id %q is not 1 to 63 lower-case letters, digits and inner dashes", clusterID)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -221,7 +221,7 @@ func clusterOf(cert *x509.Certificate) (string, error) {
 	if !cert.IsCA {
 		return "", fmt.Errorf("certificate %q is not an authority's", cert.Subject.CommonName)
 	}
-	if len(cert.URIs) != 1 || cert.URIs[0].Scheme != scheme || cert.URIs[0].Path != caPath || !clusterPattern.MatchString(cert.URIs[0].Host) {
+	if len(cert.URIs) != 1 || cert.URIs[0].Scheme != scheme || cert.URIs[0].Path != caPath || !validCluster(cert.URIs[0].Host) {
 		return "", fmt.Errorf("certificate %q names no cluster: its one URI is to be %s://CLUSTER%s", cert.Subject.CommonName, scheme, caPath)
 	}
 	return cert.URIs[0].Host, nil

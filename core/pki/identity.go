@@ -35,10 +35,15 @@ var includes = map[Role][]Role{
 	RoleServer:   {RoleServer},
 }
 
+// Lengths stand beside the patterns: a pattern that counts is compiled to a copy of what it counts for each, which every process would keep.
 var (
-	clusterPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	namePattern    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$`)
+	clusterPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	namePattern    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]*$`)
 )
+
+func validCluster(id string) bool { return len(id) <= 63 && clusterPattern.MatchString(id) }
+
+func validName(name string) bool { return len(name) <= 128 && namePattern.MatchString(name) }
 
 // ErrNoCertificate is returned for a connection whose client showed no verified certificate.
 var ErrNoCertificate = errors.New("no verified client certificate")
@@ -90,17 +95,17 @@ func (e *RoleError) Error() string {
 // Validate returns all that is wrong with the identity, joined, or nil.
 func (id Identity) Validate() error {
 	var errs []error
-	if !clusterPattern.MatchString(id.ClusterID) {
+	if !validCluster(id.ClusterID) {
 		errs = append(errs, fmt.Errorf("cluster id %q is not 1 to 63 lower-case letters, digits and inner dashes", id.ClusterID))
 	}
 	if _, err := ParseRole(string(id.Role)); err != nil {
 		errs = append(errs, err)
 	}
-	if !namePattern.MatchString(id.Name) {
+	if !validName(id.Name) {
 		errs = append(errs, fmt.Errorf("name %q is not 1 to 128 letters, digits and . _ @ -, beginning with a letter or digit", id.Name))
 	}
 	switch {
-	case id.Role == RoleNode && !namePattern.MatchString(id.NodeID):
+	case id.Role == RoleNode && !validName(id.NodeID):
 		errs = append(errs, fmt.Errorf("node id %q is not 1 to 128 letters, digits and . _ @ -, beginning with a letter or digit", id.NodeID))
 	case id.Role != RoleNode && id.NodeID != "":
 		errs = append(errs, fmt.Errorf("a node id is given with the role %s", id.Role))

@@ -31,7 +31,7 @@ type Outside struct {
 // NewAuthorityRequest makes a key for a cluster's authority and a request for its certificate, both in PEM, for an authority outside to sign. The request asks for
 // an intermediate authority that names the cluster.
 func NewAuthorityRequest(clusterID string) (request, key []byte, err error) {
-	if !clusterPattern.MatchString(clusterID) {
+	if !validCluster(clusterID) {
 		return nil, nil, fmt.Errorf("request an authority: cluster id %q is not 1 to 63 lower-case letters, digits and inner dashes", clusterID)
 	}
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

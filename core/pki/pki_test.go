@@ -120,6 +120,7 @@ func TestIssueRefuses(t *testing.T) {
 		"no role":                  {Identity{Name: "x"}, nil, `role "" is not one of`},
 		"no name":                  {Identity{Role: RoleAdmin}, nil, `name ""`},
 		"name with a slash":        {Identity{Role: RoleAdmin, Name: "a/b"}, nil, `name "a/b"`},
+		"name of 129 letters":      {Identity{Role: RoleAdmin, Name: strings.Repeat("a", 129)}, nil, "is not 1 to 128 letters"},
 		"node without id":          {Identity{Role: RoleNode, Name: "n1"}, nil, `node id ""`},
 		"admin with a node id":     {Identity{Role: RoleAdmin, Name: "x", NodeID: "n"}, nil, "a node id is given with the role admin"},
 		"admin with hosts":         {testAdmin, []string{"localhost"}, "only a server has hosts"},
@@ -143,6 +144,14 @@ func TestClusterID(t *testing.T) {
 		if _, err := NewAuthority(id, now); err == nil {
 			t.Errorf("cluster id %q is taken", id)
 		}
+	}
+	longest := strings.Repeat("a", 63)
+	c, err := NewAuthority(longest, now)
+	if err != nil || c.ClusterID() != longest {
+		t.Errorf("cluster id of 63 letters: %v", err)
+	}
+	if _, err := c.Issue(now, Identity{Role: RoleAdmin, Name: strings.Repeat("a", 128)}); err != nil {
+		t.Errorf("name of 128 letters: %v", err)
 	}
 }
 

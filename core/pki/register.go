@@ -237,7 +237,7 @@ func isSerial(text string) bool {
 // has.
 func (r *Register) RevokeName(v Revocation) ([]Issued, error) {
 	v.Serial = ""
-	if !namePattern.MatchString(v.Name) {
+	if !validName(v.Name) {
 		return nil, ErrNothingToRevoke
 	}
 	r.mu.Lock()

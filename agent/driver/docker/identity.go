@@ -29,10 +29,12 @@ func readMemory(s *settings, value string) error {
 	return nil
 }
 
-var hostname = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.\-]{0,61}[a-zA-Z0-9])?$`)
+var hostname = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.\-]*[a-zA-Z0-9])?$`)
+
+func validHostname(name string) bool { return len(name) <= 63 && hostname.MatchString(name) }
 
 func readHostname(s *settings, value string) error {
-	if !hostname.MatchString(value) {
+	if !validHostname(value) {
 		return fmt.Errorf("%q is no name of a host", value)
 	}
 	s.Hostname = value
@@ -60,7 +62,7 @@ func readHosts(s *settings, value string) error {
 	}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(s.Hosts)) {
-		if !hostname.MatchString(name) {
+		if !validHostname(name) {
 			problems = append(problems, fmt.Errorf("%q is no name of a host", name))
 		}
 		for _, address := range s.Hosts[name] {

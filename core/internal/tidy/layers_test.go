@@ -151,3 +151,6 @@ const (
 	maxFileLines     = 600
 	maxFunctionLines = 70
 )
+
+// maxPattern is how many instructions a regular expression may have.
+const maxPattern = 100

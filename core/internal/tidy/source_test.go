@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -187,6 +188,43 @@ func TestSizes(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestPatterns holds that no pattern is compiled to many instructions, as x{1,100} is to a hundred: each process that has the package keeps them from its start, whether
+// it looks for the pattern or not.
+func TestPatterns(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 1 {
+				return true
+			}
+			fn, ok := call.Fun.(*ast.SelectorExpr)
+			literal, isLiteral := call.Args[0].(*ast.BasicLit)
+			if !ok || !isLiteral || fn.Sel.Name != "MustCompile" {
+				return true
+			}
+			text, err := strconv.Unquote(literal.Value)
+			if err != nil {
+				t.Fatalf("%s: %v", s.at(n.Pos()), err)
+			}
+			parsed, err := syntax.Parse(text, syntax.Perl)
+			if err != nil {
+				t.Fatalf("%s: %v", s.at(n.Pos()), err)
+			}
+			program, err := syntax.Compile(parsed.Simplify())
+			if err != nil {
+				t.Fatalf("%s: %v", s.at(n.Pos()), err)
+			}
+			if len(program.Inst) > maxPattern {
+				t.Errorf("%s: the pattern has %d instructions, at most %d: look at the length beside it", s.at(n.Pos()), len(program.Inst), maxPattern)
+			}
+			return true
+		})
 	}
 }
 
