@@ -10,7 +10,7 @@ type mutation struct {
 // mutations are faults that people make. Each has to be found by playing.
 var mutations = []mutation{
 	{
-		"skip a wake-up when room becomes free", "core/engine/apply.go",
+		"skip a wake-up when room becomes free", "core/engine/apply_task.go",
 		"e.ledger.free(i, t)\n\t\t\te.changedNodes[i] = true", "e.ledger.free(i, t)",
 	},
 	{
@@ -19,7 +19,7 @@ var mutations = []mutation{
 	},
 	{
 		"free a port early", "core/engine/ledger.go",
-		"\tfor _, p := range t.Placement.Ports {\n\t\tn.Ports[p.Number] = t.ID\n\t}", "\tfor _, p := range t.Placement.Ports[min(1, len(t.Placement.Ports)):] {\n\t\tn.Ports[p.Number] = t.ID\n\t}",
+		"\tfor _, p := range t.ports {\n", "\tfor _, p := range t.ports[min(1, len(t.ports)):] {\n",
 	},
 	{
 		"count a node twice", "core/place/standing.go",
@@ -71,11 +71,11 @@ var mutations = []mutation{
 	},
 	{
 		"replace what is lost although the job waits", "core/reconcile/judge.go",
-		"if out.lost && spec.OnLost != cluster.LostWait {", "if out.lost {",
+		"if out.lost && d.spec.OnLost != cluster.LostWait {", "if out.lost {",
 	},
 	{
 		"forget to store a slot", "core/engine/apply.go",
-		"e.touch(recordSlot, c.Slot.ID())", "_ = recordSlot",
+		"e.touch(recordSlot, id)\n\t\te.wakeSlot", "e.wakeSlot",
 	},
 	{
 		"forget a drain's deadline", "core/reconcile/moves.go",
@@ -98,7 +98,7 @@ var mutations = []mutation{
 		"case a.strays > 0:", "case false:",
 	},
 	{
-		"tell of a drainer's failure after the drain", "core/engine/answers.go",
+		"tell of a drainer's failure after the drain", "core/engine/answers_drain.go",
 		"\t\t\te.drainStall(p, n.ID, nil)\n", "",
 	},
 	{
@@ -163,7 +163,7 @@ var mutations = []mutation{
 	},
 	{
 		"replace before it is a node's turn", "core/reconcile/judge.go",
-		"left := max(spec.LostAfter-now.Sub(n.Status.Since), n.Status.Replace.Sub(now))", "left := spec.LostAfter - now.Sub(n.Status.Since)",
+		"left := max(d.spec.LostAfter-d.now.Sub(n.Status.Since), n.Status.Replace.Sub(d.now))", "left := d.spec.LostAfter - d.now.Sub(n.Status.Since)",
 	},
 	{
 		"take the failure of every filter as its consent", "core/engine/verdicts.go",
@@ -188,5 +188,13 @@ var mutations = []mutation{
 	{
 		"start what is held", "core/engine/apply.go",
 		"return s == nil || s.Held == \"\"", "return s == nil || s.Held == \"\" || true",
+	},
+	{
+		"decide nothing after what was observed", "core/engine/apply_task.go",
+		"t.Observed = c.Observed\n\t\te.dirtyJobs[t.Job] = true\n", "t.Observed = c.Observed\n",
+	},
+	{
+		"wait for no moment", "core/engine/step.go",
+		"e.wakes.set(name, now.Engine+r.Wake)", "_ = name",
 	},
 }
