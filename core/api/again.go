@@ -27,7 +27,7 @@ func (t terms) again(spec connect.Spec, r *cluster.Request) (connect.AnyResponse
 	case "JobResponse":
 		out := &apiv1.JobResponse{Job: &apiv1.Job{Name: first.ID, Version: first.Version}, Changed: first.Changed, Version: first.Version}
 		if j := state.Job(first.ID); j != nil {
-			out.Job = jobView(state, j, slotStallsOf(state, j.Name), false)
+			out.Job = jobView(state, j, slotStallsOf(state, j.Name), state.Rest(), false)
 		}
 		return connect.NewResponse(out), nil
 	case "RemoveJobResponse":

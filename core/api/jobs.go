@@ -80,7 +80,7 @@ func (v *service) job(ctx context.Context, op engine.Op) (*connect.Response[apiv
 		job = newest
 	}
 	return connect.NewResponse(&apiv1.JobResponse{
-		Job: jobView(state, job, slotStallsOf(state, job.Name), false), Changed: r.Changed, Version: r.Job.Control.Version,
+		Job: jobView(state, job, slotStallsOf(state, job.Name), state.Rest(), false), Changed: r.Changed, Version: r.Job.Control.Version,
 	}), nil
 }
 
@@ -95,7 +95,7 @@ func (v *service) GetJob(_ context.Context, req *connect.Request[apiv1.GetJobReq
 	if j == nil {
 		return nil, notFound("job", req.Msg.GetJob(), listJobs)
 	}
-	out := &apiv1.GetJobResponse{Job: jobView(state, j, slotStallsOf(state, j.Name), true)}
+	out := &apiv1.GetJobResponse{Job: jobView(state, j, slotStallsOf(state, j.Name), nil, true)}
 	if paged {
 		var rows []row[*apiv1.Slot]
 		for _, s := range out.GetJob().GetSlots() {
@@ -119,9 +119,9 @@ func (v *service) ListJobs(_ context.Context, req *connect.Request[apiv1.ListJob
 	}
 	jobs, next := cut(p, rows)
 	out := &apiv1.ListJobsResponse{NextPageToken: next, Revision: uint64(state.Revision)}
-	stalls := slotStallsOf(state, "")
+	stalls, rest := slotStallsOf(state, ""), state.Rest()
 	for _, j := range jobs {
-		out.Jobs = append(out.Jobs, jobView(state, j, stalls, false))
+		out.Jobs = append(out.Jobs, jobView(state, j, stalls, rest, false))
 	}
 	return connect.NewResponse(out), nil
 }

@@ -20,8 +20,9 @@ func BenchmarkLists(b *testing.B) {
 		s := serve(b, nil)
 		records := []any{node("a", "n1"), job("web", tasks), groupStall("web"), task("web/1/3"), task("web/2/3")}
 		records = append(records, with(running("web/3/3", "a"), func(t *cluster.Task) { t.Observed.Healthy, t.Observed.At = false, at(time.Second) }))
+		records = append(records, job("rest", tasks))
 		for i := range tasks {
-			records = append(records, running(fmt.Sprintf("web/%07d/3", i), "a"))
+			records = append(records, running(fmt.Sprintf("web/%07d/3", i), "a"), upSlot("rest", fmt.Sprint(i)), running(fmt.Sprintf("rest/%d/3", i), "a"))
 		}
 		s.engine.set(9, records...)
 		s.engine.answer(func(engine.Op) (any, error) { return engine.WhyResult{}, nil })
@@ -37,8 +38,16 @@ func BenchmarkLists(b *testing.B) {
 		b.Run(fmt.Sprintf("status/tasks=%d", tasks), func(b *testing.B) {
 			for b.Loop() {
 				res, err := c.GetStatus(b.Context(), connect.NewRequest(&apiv1.GetStatusRequest{}))
-				if err != nil || res.Msg.GetTasks()["running"] != int64(tasks) {
-					b.Fatalf("%v and %v, want %d that run", res.Msg.GetTasks(), err, tasks)
+				if err != nil || res.Msg.GetTasks()["running"] != int64(2*tasks) {
+					b.Fatalf("%v and %v, want %d that run", res.Msg.GetTasks(), err, 2*tasks)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("jobs/tasks=%d", tasks), func(b *testing.B) {
+			for b.Loop() {
+				res, err := c.ListJobs(b.Context(), connect.NewRequest(&apiv1.ListJobsRequest{}))
+				if err != nil || len(res.Msg.GetJobs()) != 2 || res.Msg.GetJobs()[0].GetCounts().GetRunning() != int64(tasks) {
+					b.Fatalf("%v and %v, want %d that run", res.Msg.GetJobs(), err, tasks)
 				}
 			}
 		})

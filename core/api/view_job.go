@@ -102,8 +102,8 @@ func slotStallsOf(s *engine.State, job string) slotStalls {
 	return out
 }
 
-// jobView returns a job as people look at it, with its slots and versions if they are asked for.
-func jobView(s *engine.State, j *cluster.Job, stalls slotStalls, all bool) *apiv1.Job {
+// jobView returns a job as people look at it, with its slots and versions if they are asked for. Of a job at rest it looks at the slots only if they are.
+func jobView(s *engine.State, j *cluster.Job, stalls slotStalls, rest *engine.Rest, all bool) *apiv1.Job {
 	c := &j.Control
 	v := &apiv1.Job{
 		Name: j.Name, Type: c.Spec.Type, Version: c.Version, SpecVersion: c.SpecVersion, Spec: wire.JobSpecToProto(&c.Spec),
@@ -119,23 +119,26 @@ func jobView(s *engine.State, j *cluster.Job, stalls slotStalls, all bool) *apiv
 	for _, stall := range v.GetStalls() {
 		stalled = stalled || !waitsForTurn(stall)
 	}
-	slots := s.Slots(j.Name)
-	for _, slot := range slots {
-		f := slotFactsOf(s, j, slot, stalls[slot.ID()])
-		count(v.Counts, &f)
-		addIf(&v.Counts.Queued, inTurn && f.queued())
-		v.Stalls = append(v.Stalls, f.stalls...)
-		stalled = stalled || len(f.stalls) > 0
-		if all {
-			v.Slots = append(v.Slots, slotView(s, &f))
+	if !all && rest.Of(j.Name) {
+		v.Counts = countsAtRest(s, j)
+	} else {
+		for slot := range s.EachSlot(j.Name) {
+			f := slotFactsOf(s, j, slot, stalls[slot.ID()])
+			count(v.Counts, &f)
+			addIf(&v.Counts.Queued, inTurn && f.queued())
+			v.Stalls = append(v.Stalls, f.stalls...)
+			stalled = stalled || len(f.stalls) > 0
+			if all {
+				v.Slots = append(v.Slots, slotView(s, &f))
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(stalls)) {
+			if job, key, _ := strings.Cut(id, "/"); job == j.Name && s.Slot(job, cluster.SlotKey(key)) == nil {
+				v.Stalls, stalled = append(v.Stalls, stalls[id]...), true
+			}
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(stalls)) {
-		if job, key, _ := strings.Cut(id, "/"); job == j.Name && s.Slot(job, cluster.SlotKey(key)) == nil {
-			v.Stalls, stalled = append(v.Stalls, stalls[id]...), true
-		}
-	}
-	eligible(v.Counts, s, &c.Spec, slots)
+	eligible(v.Counts, s, j)
 	v.State = engine.JobState(j, engine.JobCounts{
 		Wanted: v.Counts.GetWanted(), Up: v.Counts.GetUp(), Done: v.Counts.GetDone(), Failed: v.Counts.GetFailed(), Queued: v.Counts.GetQueued(),
 		Left: v.Counts.GetRunning() + v.Counts.GetStopping(),
@@ -164,18 +167,21 @@ func count(c *apiv1.JobCounts, f *slotFacts) {
 	addIf(&c.Stalled, len(f.stalls) > 0)
 }
 
-// eligible says of how many the slots are that filters leave to a job whose slots are limited to nodes.
-func eligible(c *apiv1.JobCounts, s *engine.State, spec *cluster.JobSpec, slots []*cluster.Slot) {
-	pinned := true
-	for _, slot := range slots {
-		if len(slot.Nodes) > 0 {
-			c.Limited = true
-			c.EligibleOf++
-		}
-		pinned = pinned && len(slot.Nodes) == 1
+// countsAtRest are the counts of a job at rest: a slot that is up has one task, which runs, and no other task of the job is alive.
+func countsAtRest(s *engine.State, j *cluster.Job) *apiv1.JobCounts {
+	n := s.SlotCounts(j.Name)
+	return &apiv1.JobCounts{
+		Wanted: int64(n.Wanted), Up: int64(n.Up), Done: int64(n.Done), Failed: int64(n.Failed), Running: int64(n.Up), Eligible: int64(n.WantedLimited),
+		Stale: int64(s.StaleSlots(j.Name, j.Control.SpecVersion)),
 	}
-	c.Limited = c.GetLimited() || spec.Type == cluster.TypeGlobal || spec.Type == cluster.TypeGlobalBatch
-	if !c.GetLimited() || !pinned {
+}
+
+// eligible says of how many the slots are that filters leave to a job whose slots are limited to nodes.
+func eligible(c *apiv1.JobCounts, s *engine.State, j *cluster.Job) {
+	n := s.SlotCounts(j.Name)
+	c.EligibleOf = int64(n.Limited)
+	c.Limited = n.Limited > 0 || j.Control.Spec.Type == cluster.TypeGlobal || j.Control.Spec.Type == cluster.TypeGlobalBatch
+	if !c.GetLimited() || n.Pinned < n.Slots {
 		return
 	}
 	c.EligibleOf = 0

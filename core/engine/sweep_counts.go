@@ -15,6 +15,7 @@ type recount struct {
 	rest bool           // all slots were counted
 
 	jobs      map[string]SlotCounts
+	runs      map[string]int // by contentKey
 	open      int
 	settled   [len(settledPhases)]int
 	unsettled int
@@ -26,11 +27,12 @@ type recount struct {
 func (e *Engine) sweepCounts(most int) (cost int) {
 	r := &e.sweep.counts
 	if r.st == nil {
-		*r = recount{st: e.base, jobs: r.jobs}
+		*r = recount{st: e.base, jobs: r.jobs, runs: r.runs}
 		if r.jobs == nil {
-			r.jobs = map[string]SlotCounts{}
+			r.jobs, r.runs = map[string]SlotCounts{}, map[string]int{}
 		}
 		clear(r.jobs)
+		clear(r.runs)
 	}
 	n, more := r.count(most * countsPerLook)
 	if !more {
@@ -80,11 +82,11 @@ func (r *recount) count(most int) (n int, more bool) {
 }
 
 func (r *recount) countSlot(id string, s packedSlot) {
-	is := s.count()
-	if is == (SlotCounts{}) {
-		return
+	is, job := s.count(), s.job(id)
+	r.jobs[job] = r.jobs[job].plus(is)
+	if content, ok := s.content(); ok {
+		r.runs[contentKey(job, content)]++
 	}
-	r.jobs[s.job(id)] = r.jobs[s.job(id)].plus(is)
 	if is.Open > 0 {
 		r.open++
 		if _, ok := r.st.slotCounts.open.Get(id); !ok {
@@ -126,6 +128,15 @@ func (r *recount) compare() {
 	if jobs != len(r.jobs) {
 		r.differs("slots of %d jobs are counted, and %d have any", jobs, len(r.jobs))
 	}
+	r.st.slotCounts.runs.Scan(func(key string, n int) bool {
+		if n != r.runs[key] {
+			r.differs("slots that run %q are counted as %d, and are %d", key, n, r.runs[key])
+		}
+		return true
+	})
+	if n := r.st.slotCounts.runs.Len(); n != len(r.runs) {
+		r.differs("slots of jobs are counted to run %d contents, and run %d", n, len(r.runs))
+	}
 	if n := r.st.slotCounts.open.Len(); n != r.open {
 		r.differs("%d slots are listed as open, and %d are", n, r.open)
 	}
@@ -149,10 +160,6 @@ func (r *recount) differs(format string, args ...any) {
 	if r.wrong == "" {
 		r.wrong = fmt.Sprintf(format, args...)
 	}
-}
-
-func (n SlotCounts) plus(m SlotCounts) SlotCounts {
-	return SlotCounts{n.Wanted + m.Wanted, n.Up + m.Up, n.Done + m.Done, n.Failed + m.Failed, n.Open + m.Open}
 }
 
 // reindex makes anew what the working state counts and lists of its records.

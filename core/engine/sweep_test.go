@@ -111,7 +111,7 @@ func TestTheNetCatches(t *testing.T) {
 				n.Up++
 				l.work.slotCounts.jobs.Set("big", n)
 			},
-			MissedCount, func(l *large) bool { return l.View().SlotCounts("big") == SlotCounts{Wanted: 100, Up: 100} },
+			MissedCount, func(l *large) bool { return l.View().SlotCounts("big") == SlotCounts{Slots: 100, Wanted: 100, Up: 100} },
 		},
 		"a task that is said to be on its way": {
 			plain, func(l *large) { l.work.unsettled.ids.Set(l.running(true).ID, struct{}{}) }, MissedCount,

@@ -332,6 +332,7 @@ func (d *decision) create(s *slot, why string, after *task) {
 // keepBooks records since when the slot is up or not, and what that means for its move.
 func (d *decision) keepBooks(s *slot, u *cluster.Update) {
 	if s.status == unwanted {
+		s.UpSince = cluster.Time{} // its tasks are told to stop; of a job that is stopped it stays, and is not up
 		return
 	}
 	if s.up {

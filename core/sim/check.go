@@ -87,16 +87,60 @@ func (w *World) checkIndexes(st *engine.State) {
 	if !maps.Equal(phases, kept) {
 		w.failf("index: tasks are in the phases %v, and are counted as %v", phases, kept)
 	}
+	rest := st.Rest()
 	for j := range st.Jobs() {
-		w.checkSlotCounts(st, j.Name)
+		w.checkSlotCounts(st, j)
+		if rest.Of(j.Name) {
+			w.checkRest(st, j)
+		}
 	}
 	w.looked("indexes")
 }
 
-func (w *World) checkSlotCounts(st *engine.State, job string) {
+// checkRest checks that a job which is said to be at rest has nothing but slots that are done, or up by one task that runs.
+func (w *World) checkRest(st *engine.State, j *cluster.Job) {
+	w.looked("jobs at rest")
+	for _, s := range st.Slots(j.Name) {
+		up, other := 0, 0
+		for _, t := range st.SlotTasks(j.Name, s.Key) {
+			switch n := st.Node(t.Placement.Node); {
+			case t.Up(n) && t.Desired.State.Wanted() && t.SpecVersion == s.SpecVersion:
+				up++
+			case !t.Dead() || len(st.TaskStalls(t)) > 0:
+				other++
+			}
+		}
+		want := 0
+		if !s.Unwanted && !s.Done {
+			want = 1
+		}
+		if up != want || other != 0 || s.Held != "" || len(st.StallsOf(cluster.Subject{Kind: cluster.SubjectSlot, ID: s.ID()})) > 0 {
+			w.failf("index: job %s is said to be at rest, and slot %s has %d tasks that are up, %d others that are alive and is held for %q", j.Name, s.Key, up, other, s.Held)
+		}
+	}
+}
+
+func (w *World) checkSlotCounts(st *engine.State, j *cluster.Job) {
 	var want engine.SlotCounts
 	var open []cluster.SlotKey
+	job, stale := j.Name, 0
 	for _, s := range st.Slots(job) {
+		want.Slots++
+		if len(s.Nodes) > 0 {
+			want.Limited++
+		}
+		if len(s.Nodes) == 1 {
+			want.Pinned++
+		}
+		if !s.Unwanted && len(s.Nodes) > 0 {
+			want.WantedLimited++
+		}
+		if !s.Unwanted && s.Held != "" {
+			want.Held++
+		}
+		if !s.Unwanted && !s.Done && s.SpecVersion != j.Control.SpecVersion {
+			stale++
+		}
 		switch {
 		case s.Unwanted:
 			continue
@@ -115,6 +159,9 @@ func (w *World) checkSlotCounts(st *engine.State, job string) {
 	}
 	if got := st.SlotCounts(job); got != want {
 		w.failf("index: the slots of %s are %+v, and are counted as %+v", job, want, got)
+	}
+	if got := st.StaleSlots(job, j.Control.SpecVersion); got != stale {
+		w.failf("index: %d slots of %s are stale, and are counted as %d", stale, job, got)
 	}
 	slices.Sort(open)
 	if got := slices.Collect(st.OpenSlots(job)); !slices.Equal(got, open) {
