@@ -91,6 +91,13 @@ type Stats struct {
 	LogBytes     int64
 	UnfoldedKeys int    // keys whose newest value is in the log alone
 	Commits      uint64 // by this process
+	Last         Written
+}
+
+// Written is what the last commit wrote.
+type Written struct {
+	Bytes int           // of the batch, encoded
+	Sync  time.Duration // to write it to the disk and wait until it is there
 }
 
 // Retention says how much of the log is kept for Read once it is not needed for recovery. A batch is dropped as soon as one of the bounds

@@ -34,6 +34,7 @@ type Backend struct {
 	closed  bool
 	failed  error // why the outcome of a commit is unknown
 	commits uint64
+	last    store.Written
 }
 
 var _ store.Backend = (*Backend)(nil)
@@ -74,6 +75,7 @@ func (b *Backend) Stats() store.Stats {
 		LogBytes:     b.history.Bytes(),
 		UnfoldedKeys: b.backlog,
 		Commits:      b.commits,
+		Last:         b.last,
 	}
 }
 

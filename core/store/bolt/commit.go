@@ -66,7 +66,9 @@ func (b *Backend) append(batch store.Batch, packed []byte, records []store.Recor
 	}
 	drop := b.history.Excess(b.opts.Retention, batch.Engine, next.folded, dropLimit)
 	b.dirty = true
+	var done *bbolt.Tx
 	err := b.db.Update(func(tx *bbolt.Tx) error {
+		done = tx
 		log := tx.Bucket(bucketLog)
 		log.FillPercent = logFill
 		if err := dropOldest(log, b.history.Oldest(), drop); err != nil {
@@ -105,6 +107,8 @@ func (b *Backend) append(batch store.Batch, packed []byte, records []store.Recor
 	b.meta = next
 	b.backlog = b.folder.backlog()
 	b.commits++
+	stats := done.Stats()
+	b.last = store.Written{Bytes: len(packed), Sync: stats.GetWriteTime()}
 	return nil
 }
 

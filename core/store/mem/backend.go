@@ -35,6 +35,7 @@ type Backend struct {
 	closed bool  //
 	failed error // why the outcome of a commit is unknown
 	done   uint64
+	last   store.Written
 }
 
 var _ store.Backend = (*Backend)(nil)
@@ -105,6 +106,7 @@ func (b *Backend) Commit(ctx context.Context, batch store.Batch) error {
 		return b.failed
 	}
 	b.done++
+	b.last = store.Written{Bytes: batch.Size()}
 	return nil
 }
 
@@ -156,6 +158,7 @@ func (b *Backend) Stats() store.Stats {
 		LogBatches: b.disk.history.Len(),
 		LogBytes:   b.disk.history.Bytes(),
 		Commits:    b.done,
+		Last:       b.last,
 	}
 }
 

@@ -93,6 +93,9 @@ func testCompaction(t *testing.T, storage func(testing.TB) Open) {
 		}
 	}
 	stats := b.Stats()
+	if stats.Last.Bytes == 0 || stats.Last.Sync < 0 {
+		t.Errorf("the last commit is said to have written %+v", stats.Last)
+	}
 	check(b, stats.Oldest)
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
