@@ -20,6 +20,9 @@ type Ports struct {
 	Plugins   func(PluginUpdate)
 	Timed     func(Timing) // nil: nobody wants to know
 	Swept     func(Swept)  // what the net found, if it found anything or a round ended; nil: nobody wants to know
+
+	// Traced is told of turns whose inputs somebody follows, once they are durable. It returns of what their questions to plugins are part. Nil: nobody follows.
+	Traced func(*TracedTurn) Trace
 }
 
 // Timing is how long a turn took, and for how much. A turn may be decided while the one before is committed, so the times of two turns overlap.
@@ -35,6 +38,7 @@ type decided struct {
 	out    Output
 	inputs int
 	took   time.Duration
+	traced *TracedTurn // nil: nobody follows any of its inputs
 }
 
 // largeTurn is how many changes make a turn one whose commit takes longer than it takes to decide something small.
@@ -74,6 +78,7 @@ func (w *writer) run(ctx context.Context) {
 		if w.ports.Timed != nil {
 			w.ports.Timed(Timing{Inputs: x.inputs, Changes: len(x.out.Turn.Changes), Decide: x.took, Commit: w.clock.Now().Sub(began)})
 		}
+		w.trace(x, began)
 		w.tell(x.out)
 		w.told <- struct{}{}
 	}
@@ -109,6 +114,20 @@ func (w *writer) tell(out Output) {
 	}
 	if w.ports.Swept != nil && (out.Swept.Round || len(out.Swept.Caught) > 0) {
 		w.ports.Swept(out.Swept)
+	}
+}
+
+// trace tells who follows it of a turn that is durable, and gives on of what the questions are part that it has for plugins.
+func (w *writer) trace(x decided, began cluster.Time) {
+	if x.traced == nil {
+		return
+	}
+	if len(x.out.Turn.Changes) > 0 {
+		x.traced.Commit, x.traced.Committed = began, w.clock.Now()
+	}
+	t := w.ports.Traced(x.traced)
+	for i := range x.out.Plugins {
+		x.out.Plugins[i].Trace = t
 	}
 }
 

@@ -87,6 +87,7 @@ type Engine struct {
 	lookNow   bool         // something was heard that may change a node's state
 	started   cluster.Time // when New was called
 	recorder  *Recorder    // nil: nothing is recorded
+	phase     func(Phase)  // is told of each phase of a turn as it begins; nil: nobody wants to know. What is decided does not depend on it
 	still     bool         // nodes keep their states: this is a copy, on which something is tried
 
 	plugins       map[string]*pluginState

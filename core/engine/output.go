@@ -56,6 +56,8 @@ type PluginUpdate struct {
 	RemoveJobs    []string
 	Drains        []DrainQuestion
 	Cancel        []uint64 // questions whose answer is not needed any more
+
+	Trace Trace // of which the update is part; Step leaves it zero
 }
 
 // IndexedNode is a node with its index in the mirrors. Node is nil for an index that is free.

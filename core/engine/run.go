@@ -57,7 +57,7 @@ func (e *Engine) Send(ctx context.Context, in Input) error {
 }
 
 // Do has an operation carried out and returns its result once it is durable. by says who asks. A refusal is an *OpError. If ctx ends first, the operation may
-// have been carried out or not.
+// have been carried out or not. It is part of the trace of ctx.
 func (e *Engine) Do(ctx context.Context, by string, op Op) (any, error) {
 	reply := make(chan Reply, 1)
 	q, c := &e.queue, unwrapped(by, op)
@@ -71,7 +71,7 @@ func (e *Engine) Do(ctx context.Context, by string, op Op) (any, error) {
 		delete(q.waiting, c.ticket)
 		q.mu.Unlock()
 	}()
-	if err := e.Send(ctx, c); err != nil {
+	if err := e.Send(ctx, traced(c, TraceOf(ctx))); err != nil {
 		return nil, err
 	}
 	select {
@@ -111,18 +111,23 @@ func (e *Engine) Run(ctx context.Context, clock Clock, log Committer, ports Port
 func (e *Engine) decide(ctx context.Context, clock Clock, w *writer) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	more := false
+	more, follow := false, follower{clock: clock, on: w.ports.Traced != nil}
 	for {
 		batch, ok := e.gather(ctx, w, timer.C, more)
 		if !ok {
 			return
 		}
 		began := clock.Now()
-		out := e.Step(batch, began)
+		out, traced := follow.step(e, batch, began)
 		if more = out.More; !more {
 			timer.Reset(cmp.Or(out.Wake, idle))
 		}
-		if !w.hand(decided{out: out, inputs: len(batch), took: clock.Now().Sub(began)}) {
+		x := decided{out: out, inputs: len(batch), traced: traced}
+		ended := clock.Now()
+		if x.took = ended.Sub(began); traced != nil {
+			traced.Decided = ended
+		}
+		if !w.hand(x) {
 			return
 		}
 	}
@@ -180,6 +185,8 @@ func (e *Engine) drainQueue(batch []Input, weight int) ([]Input, int) {
 // weigh returns about how many records of usual size an input writes. A large job weighs as many of them.
 func weigh(in Input) int {
 	switch in := in.(type) {
+	case Traced:
+		return weigh(in.Input)
 	case AgentReports:
 		return 1 + len(in.Tasks)
 	case command:

@@ -15,15 +15,21 @@ import (
 // durable, which may be later than the next Step. A turn that could not be committed ends the engine: its process loads again what was.
 func (e *Engine) Step(inputs []Input, now cluster.Time) Output {
 	e.begin(now)
+	e.enter(PhaseApply)
 	for _, in := range inputs {
 		e.take(in, now)
 	}
 	e.forgetStrangers()
+	e.enter(PhaseMonitor)
 	wake := e.monitor(now)
 	e.gone(now)
+	e.enter(PhaseReconcile)
 	wake = sooner(wake, e.reconcile(now))
+	e.enter(PhasePlace)
 	e.place(now)
+	e.enter(PhaseDrain)
 	wake = sooner(wake, e.drains(now))
+	e.enter(PhaseFinish)
 	wake = sooner(wake, e.look(now))
 	out := e.finish(wake)
 	if e.recorder != nil {
