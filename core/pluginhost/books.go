@@ -23,6 +23,7 @@ type book struct {
 	failed   bool      // the latest answer is a failure
 	at       uint64    // revision at which it stands, on the wire
 	bytes    int       // of the parts so far
+	asking   *asking   // the question that is not answered yet, if somebody follows it
 }
 
 // classBook is what a session keeps about a class.
@@ -86,6 +87,7 @@ func (s *session) takeVerdicts(ctx context.Context, m *pluginv1.Verdicts) error 
 		}
 		c.parts = nil
 		c.doubt(s.now())
+		s.heardOf(&c.book, Refused)
 		out.Classes = append(out.Classes, engine.ClassVerdict{Class: c.ask.ID, ClassRevision: c.ask.Revision, Failure: invalidAnswer(err)})
 		if err := s.lied(fmt.Sprintf("class %d", c.ask.ID), err); err != nil {
 			return err
@@ -117,6 +119,7 @@ func (s *session) verdict(c *classBook, v *pluginv1.ClassVerdict, at uint64, out
 		return err
 	}
 	if part.Failure != nil {
+		s.heardOf(&c.book, Failed)
 		c.parts, c.bytes, c.due, c.failed = nil, 0, time.Time{}, true
 		out.Classes = append(out.Classes, part)
 		return nil
@@ -136,6 +139,7 @@ func (s *session) verdict(c *classBook, v *pluginv1.ClassVerdict, at uint64, out
 	}
 	c.parts, c.on = nil, on
 	c.settled(at)
+	s.heardOf(&c.book, outcomeOf(part.Stall, nil))
 	out.Classes = append(out.Classes, part)
 	return nil
 }
@@ -150,6 +154,7 @@ func (s *session) takeSlots(ctx context.Context, m *pluginv1.Slots, size int) er
 	if err != nil {
 		j.parts = nil
 		j.doubt(s.now())
+		s.heardOf(&j.book, Refused)
 		if err := s.lied("job "+j.ask.Name, err); err != nil {
 			return err
 		}
@@ -192,6 +197,7 @@ func (s *session) slots(j *jobBook, m *pluginv1.Slots, size int) (*engine.Plugin
 	}
 	part.Session = s.number
 	if part.Failure != nil {
+		s.heardOf(&j.book, Failed)
 		j.parts, j.bytes, j.due, j.failed = nil, 0, time.Time{}, true
 		return part, nil
 	}
@@ -206,6 +212,7 @@ func (s *session) slots(j *jobBook, m *pluginv1.Slots, size int) (*engine.Plugin
 	j.parts = nil
 	j.based = j.based || part.Stall == nil
 	j.settled(m.Revision)
+	s.heardOf(&j.book, outcomeOf(part.Stall, nil))
 	return part, nil
 }
 

@@ -40,6 +40,9 @@ type Config struct {
 	// AttachDir is where files ask for plugins to be attached to, which is for those who may write there; see AttachPath. "": nowhere.
 	AttachDir string
 
+	// Asked is told of questions that are part of a trace, and returns what is to be told of each; nil: nobody follows that one, or any.
+	Asked func(because engine.Trace, q Question) Asked
+
 	Now    func() time.Time // nil: time.Now
 	Jitter func() float64   // from 0 up to 1; nil: random
 }

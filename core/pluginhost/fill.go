@@ -15,6 +15,9 @@ func (s *session) fill() {
 	if !ok {
 		return
 	}
+	if s.askedOf == nil {
+		p.because = nil
+	}
 	now := s.now()
 	if p.told {
 		s.fillNodes(&p, now)
@@ -43,7 +46,7 @@ func (s *session) fillNodes(p *parcel, now time.Time) {
 	if s.first == 0 {
 		s.first = revision
 	}
-	s.unapplied = append(s.unapplied, sentRevision{revision: revision, at: now})
+	s.unapplied = append(s.unapplied, sentRevision{revision: revision, at: now, asking: s.followNodes(p)})
 }
 
 // batch divides what has a size into messages of about maxMessage bytes; add puts one thing into the message at hand, and open begins a new one.
@@ -69,14 +72,17 @@ func (s *session) fillClasses(p *parcel, now time.Time) {
 		return to
 	}
 	for _, id := range sortedKeys(p.removeClasses) {
-		if s.classes[id] != nil {
+		if c := s.classes[id]; c != nil {
+			c.asking.ended(Withdrawn)
 			delete(s.classes, id)
 			m := part(4)
 			m.Remove = append(m.Remove, id)
 		}
 	}
+	asked := s.followClasses(p)
 	for _, id := range sortedKeys(p.addClasses) {
 		c := &classBook{ask: p.addClasses[id]}
+		c.asking = asked[subject{kind: AskClass, id: id}]
 		c.expect(now, s.patience())
 		s.classes[id], s.lastClass = c, max(s.lastClass, id)
 		raw := wireClass(c.ask)
@@ -102,20 +108,26 @@ func (s *session) fillJobs(p *parcel, now time.Time) {
 		return to
 	}
 	for _, name := range sortedKeys(p.removeJobs) {
-		if s.jobs[name] != nil {
+		if j := s.jobs[name]; j != nil {
+			j.asking.ended(Withdrawn)
 			delete(s.jobs, name)
 			m := part(len(name))
 			m.Remove = append(m.Remove, name)
 		}
 	}
+	asked := s.followJobs(p)
 	for _, name := range sortedKeys(p.addJobs) {
 		ask := p.addJobs[name]
 		if !s.about.serves(ask.Type) {
 			continue
 		}
-		j := &jobBook{ask: ask}
-		if old := s.jobs[name]; old != nil && old.ask.Type == ask.Type {
-			j.at = old.at
+		j, old := &jobBook{ask: ask}, s.jobs[name]
+		j.asking = asked[subject{kind: AskJob, job: name}]
+		if old != nil {
+			old.asking.ended(Withdrawn)
+			if old.ask.Type == ask.Type {
+				j.at = old.at
+			}
 		}
 		j.expect(now, s.patience())
 		s.jobs[name] = j

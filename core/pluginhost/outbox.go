@@ -33,6 +33,8 @@ type parcel struct {
 	addJobs       map[string]engine.PluginJob
 	cancel        map[uint64]struct{}
 	drains        map[uint32]engine.DrainQuestion // by node index
+
+	because map[subject]engine.Trace // of which traces what is asked is part; nil: nobody follows any of it
 }
 
 func newParcel() parcel {
@@ -116,6 +118,7 @@ func (o *outbox) take() (p parcel, trials []*trial, ok bool) {
 }
 
 func (p *parcel) merge(u engine.PluginUpdate) {
+	p.note(&u)
 	if u.Reset || u.Revision != 0 {
 		p.told, p.revision = true, max(p.revision, u.Revision)
 	}

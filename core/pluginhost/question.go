@@ -26,6 +26,8 @@ type question struct {
 
 	trial *trial
 	bytes int // of the parts so far
+
+	asking *asking // nil: nobody follows it
 }
 
 // trial is a question of what a filter would say: of classes, and of nodes as they might be. It is not kept.
@@ -51,10 +53,11 @@ func (s *session) fillQuestions(p *parcel, now time.Time) {
 	for _, id := range sortedKeys(p.cancel) {
 		s.cancel(id)
 	}
+	asked := s.followDrains(p)
 	for _, node := range sortedKeys(p.drains) {
 		ask := p.drains[node]
 		raw := wireDrain(&ask)
-		q := &question{drain: &ask, tasks: map[string]*cluster.Task{}, due: now.Add(s.patience())}
+		q := &question{drain: &ask, tasks: map[string]*cluster.Task{}, due: now.Add(s.patience()), asking: asked[subject{kind: AskDrain, id: node}]}
 		q.answer = engine.PluginDrain{Name: s.name, Session: s.number, Question: ask.ID}
 		for _, t := range ask.Tasks {
 			q.tasks[string(t.Task.ID)] = t.Task
@@ -71,9 +74,11 @@ func (s *session) ask(id uint64, q *question, m *pluginv1.Question) {
 
 // cancel withdraws a question, if it was asked.
 func (s *session) cancel(id uint64) {
-	if s.questions[id] == nil {
+	q := s.questions[id]
+	if q == nil {
 		return
 	}
+	q.asking.ended(Withdrawn)
 	delete(s.questions, id)
 	s.queue = append(s.queue, &pluginv1.FromCore{Message: &pluginv1.FromCore_Cancel{Cancel: &pluginv1.Cancel{Question: id}}})
 }
@@ -145,6 +150,9 @@ func (s *session) takeAnswer(ctx context.Context, a *pluginv1.Answer, size int) 
 	}
 	if err != nil {
 		q.answer = engine.PluginDrain{Name: s.name, Session: s.number, Question: a.Question, Failure: invalidAnswer(err)}
+		s.followed(q.asking.ended(Refused))
+	} else {
+		s.followed(q.asking.ended(outcomeOf(nil, q.answer.Failure)))
 	}
 	return s.tell(ctx, q.answer)
 }

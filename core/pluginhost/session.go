@@ -43,6 +43,7 @@ type sessionConfig struct {
 	ping    func(ctx context.Context) error
 	now     func() time.Time
 	stats   *stats
+	askedOf func(because engine.Trace, q Question) Asked // as of Config.Asked
 }
 
 // session is one conversation with a plugin, from the moment at which it was ready. Owner: the goroutine of run, which alone touches what is not in the
@@ -67,12 +68,14 @@ type session struct {
 	pong      chan error
 	lies      int
 	problems  int
+	traces    []engine.Trace // of which what the engine is told next is part
 }
 
 // sentRevision is a revision that the plugin was told of and has not said to have applied.
 type sentRevision struct {
 	revision uint64
 	at       time.Time
+	asking   []*asking // that are answered once it was applied
 }
 
 func newSession(cfg sessionConfig) *session {
@@ -183,6 +186,7 @@ func (s *session) takeRest(ctx context.Context, in <-chan *pluginv1.FromPlugin, 
 
 // abandon tells those who wait for trials that there will be no answer.
 func (s *session) abandon() {
+	s.lose()
 	for _, q := range s.questions {
 		if q.trial != nil {
 			q.trial.fail(ErrAway)
@@ -192,6 +196,9 @@ func (s *session) abandon() {
 
 // tell gives the engine an input.
 func (s *session) tell(ctx context.Context, in engine.Input) error {
+	if len(s.traces) > 0 {
+		in, s.traces = engine.Traced{Input: in, Traces: s.traces}, nil
+	}
 	if err := s.engine.Send(ctx, in); err != nil {
 		return fmt.Errorf("%w: %w", errEngine, err)
 	}
@@ -245,6 +252,9 @@ func (s *session) takeApplied(ctx context.Context, a *pluginv1.Applied) error {
 	for len(s.unapplied) > 0 && s.unapplied[0].revision <= a.Revision {
 		if s.unapplied[0].revision == a.Revision {
 			s.stats.took(now.Sub(s.unapplied[0].at))
+		}
+		for _, a := range s.unapplied[0].asking {
+			s.followed(a.ended(Answered))
 		}
 		s.unapplied = s.unapplied[1:]
 	}

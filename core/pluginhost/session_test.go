@@ -53,7 +53,7 @@ func (k *talk) Recv() (*pluginv1.FromPlugin, error) {
 const testTimeout = 2 * time.Second
 
 // begin starts a session of a plugin that is everything, told of n1 and n2, class 1, job j, and asked question 1 about tasks web/1/3 and web/2/4 on n2.
-func begin(t *testing.T) *talk {
+func begin(t *testing.T, change ...func(*sessionConfig)) *talk {
 	k := &talk{
 		t: t, engine: &recorder{}, outbox: newOutbox(), told: make(chan *pluginv1.FromCore), says: make(chan *pluginv1.FromPlugin),
 		gone: make(chan struct{}), pings: make(chan error, 1), ended: make(chan error, 1),
@@ -61,7 +61,7 @@ func begin(t *testing.T) *talk {
 	ctx, cancel := context.WithCancel(t.Context())
 	k.hangUp = cancel
 	k.outbox.begin(1)
-	s := newSession(sessionConfig{
+	cfg := sessionConfig{
 		name: "gpu", number: 1, timeout: testTimeout, engine: k.engine, outbox: k.outbox, log: hclog.NewNullLogger(), now: time.Now, stats: &stats{},
 		about: &description{
 			name: "acme-gpu", filter: true, drainer: true, jobTypes: []string{"rack"}, watches: cluster.Mask(cluster.FieldLabels),
@@ -74,7 +74,11 @@ func begin(t *testing.T) *talk {
 				return ctx.Err()
 			}
 		},
-	})
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	s := newSession(cfg)
 	go func() { k.ended <- s.run(ctx, k, func() { close(k.gone) }) }()
 	t.Cleanup(func() {
 		cancel()

@@ -306,7 +306,7 @@ func (s *supervisor) serve(ctx context.Context, i *instance, st stream, hangUp f
 func (s *supervisor) conversation(i *instance, number uint64, e Engine, o *outbox, st *stats) sessionConfig {
 	return sessionConfig{
 		name: s.name, number: number, timeout: i.plugin.Timeout, about: i.about, engine: e, outbox: o, log: s.log, ping: i.process.Ping, now: s.cfg.Now,
-		stats: st,
+		stats: st, askedOf: s.cfg.Asked,
 	}
 }
 

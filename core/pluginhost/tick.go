@@ -68,6 +68,7 @@ func (s *session) tick(ctx context.Context, others *sync.WaitGroup) error {
 		if !overdue(&j.book, now) {
 			continue
 		}
+		s.heardOf(&j.book, Late)
 		if err := s.tell(ctx, *s.jobFailure(j, lateAnswer(s.timeout))); err != nil {
 			return err
 		}
@@ -91,6 +92,7 @@ func (s *session) tickClasses(ctx context.Context, now time.Time) error {
 	out := engine.PluginVerdicts{Name: s.name, Session: s.number, Revision: s.current()}
 	for _, id := range sortedKeys(s.classes) {
 		if c := s.classes[id]; overdue(&c.book, now) {
+			s.heardOf(&c.book, Late)
 			out.Classes = append(out.Classes, engine.ClassVerdict{Class: id, ClassRevision: c.ask.Revision, Failure: lateAnswer(s.timeout)})
 		}
 	}
@@ -116,6 +118,8 @@ func (s *session) tickQuestions(ctx context.Context, now time.Time) error {
 		if now.Before(q.due) {
 			continue
 		}
+		s.followed(q.asking.ended(Late))
+		q.asking = nil
 		s.cancel(id)
 		if q.trial != nil {
 			q.trial.fail(timedOut("no answer within %s", s.timeout))
