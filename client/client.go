@@ -71,7 +71,7 @@ func New(opts Options) (*Client, error) {
 }
 
 func interceptors(opts Options) []connect.Interceptor {
-	all := []connect.Interceptor{connect.UnaryInterceptorFunc(once)}
+	all := []connect.Interceptor{connect.UnaryInterceptorFunc(once), connect.UnaryInterceptorFunc(traced)}
 	if !opts.Once {
 		all = append(all, connect.UnaryInterceptorFunc(again))
 	}

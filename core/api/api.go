@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,6 +80,9 @@ type Options struct {
 	Authorities    Authorities    // nil: the authority cannot be replaced, nor looked at
 	PluginOperator PluginOperator // nil: nobody can look into plugins
 	Sinks          Sinks          // nil: nobody is told of what waits
+
+	// Follow returns what is to be told of a call that changes something; nil: nobody follows it. Nil function: nobody follows any.
+	Follow func(Call) FollowedCall
 
 	// Exec has the agent of a node run a command inside a task, until the context ends; nil: no command can be run.
 	Exec func(ctx context.Context, node cluster.NodeID, begin *agentv1.ExecBegin) (Exec, error)
@@ -178,8 +182,12 @@ func (a *API) HandlerOptions() []connect.HandlerOption {
 	g := &gate{
 		log: a.opts.Log, authorities: a.opts.Authorities, auditor: a.auditor, certificates: a.opts.Certificates, streams: &a.streams, meant: a.meant,
 	}
+	all := []connect.Interceptor{g, terms{a.service()}}
+	if a.opts.Follow != nil {
+		all = slices.Insert(all, 0, connect.Interceptor(follower{a.opts.Follow}))
+	}
 	return []connect.HandlerOption{
-		connect.WithInterceptors(g, terms{a.service()}),
+		connect.WithInterceptors(all...),
 		connect.WithRecover(g.recovered),
 		connect.WithReadMaxBytes(maxRequestBytes),
 		connect.WithCompressMinBytes(compressBytes),

@@ -32,6 +32,7 @@ type fakeEngine struct {
 	state *engine.State
 	do    func(op engine.Op) (any, error)
 	by    string       // who asked last
+	trace engine.Trace // of which that is part
 	stuck *atomic.Bool // if it is there: set once a command waits for a commit that does not come
 }
 
@@ -43,7 +44,7 @@ func (e *fakeEngine) Do(ctx context.Context, by string, op engine.Op) (any, erro
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.by = by
+	e.by, e.trace = by, engine.TraceOf(ctx)
 	if keyed, ok := op.(engine.Keyed); ok {
 		op = keyed.Op // clients send a key with each command
 	}
