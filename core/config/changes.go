@@ -26,6 +26,7 @@ func Changes(before, after *Config) []string {
 	differs("pool", before.Pools, after.Pools)
 	differs("audit", before.Audit, after.Audit)
 	differs("limits", before.Limits, after.Limits)
+	differs("telemetry", before.Telemetry, after.Telemetry)
 	differs("notify", before.Notify, after.Notify)
 	return out
 }

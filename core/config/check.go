@@ -49,6 +49,7 @@ func (r *reader) check() {
 			r.wrong(at, "No file", "The secret is the content of a file on the server: file = \"/etc/setpoint/secrets/NAME\".")
 		}
 	}
+	r.checkTelemetry(c.Telemetry)
 	r.checkNotify(c.Notify)
 	for i := range c.Plugins {
 		r.checkPlugin(&c.Plugins[i])

@@ -28,6 +28,7 @@ type Config struct {
 	Placement Placement
 	Limits    Limits
 	Audit     Audit
+	Telemetry Telemetry
 	Pools     []Pool   // in the order of their names
 	Secrets   []Secret // in the order of their names
 	Notify    []Notify // in the order in which they stand

@@ -63,6 +63,8 @@ func (r *reader) fields() hcltext.Fields {
 
 				"on_failure": hcltext.Set(word, &c.Audit.OnFailure),
 			}),
+			"telemetry": {Read: r.telemetry},
+
 			"pool":   {Label: "name", Repeated: true, Read: r.pool},
 			"secret": {Label: "name", Repeated: true, Read: r.secret},
 			"plugin": {Label: "name", Repeated: true, Read: r.plugin},

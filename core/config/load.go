@@ -34,6 +34,7 @@ func Default() *Config {
 		Placement: Placement{Strategy: cluster.StrategySpread},
 		Limits:    Limits{TurnChanges: 4000},
 		Audit:     Audit{FileSize: 16 << 20, Files: 10, OnFailure: AuditRefuse},
+		Telemetry: Telemetry{Service: "setpoint", SampleRatio: 1, OTLP: OTLP{Timeout: 10 * time.Second}},
 		files:     make(map[string]*hcl.File),
 		ranges:    make(hcltext.Ranges),
 	}

@@ -102,6 +102,8 @@ func TestExampleShowsDefaults(t *testing.T) {
 		}
 	}
 	c.Notify = nil
+	o := c.Telemetry.OTLP
+	d.Telemetry.Attributes, d.Telemetry.OTLP.Endpoint, d.Telemetry.OTLP.HeadersFile, d.Telemetry.OTLP.TLS = c.Telemetry.Attributes, o.Endpoint, o.HeadersFile, o.TLS
 	c.Plugins = slices.DeleteFunc(c.Plugins, func(p Plugin) bool { return p.Name == "cel" })
 	if diff := cmp.Diff(d, c, ignoreInternals); diff != "" {
 		t.Errorf("-default +example:\n%s", diff)

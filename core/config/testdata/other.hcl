@@ -131,3 +131,19 @@ record_inputs = "inputs.jsonl"
 notify "exec" {
   command = ["/bin/true"]
 }
+telemetry {
+  service_name = "setpoint-test"
+  attributes   = { "deployment.environment.name" = "test" }
+  sample_ratio = 0.25
+  otlp {
+    endpoint     = "https://collector:4318"
+    insecure     = true
+    headers_file = "otlp-headers"
+    timeout      = "3s"
+    tls {
+      ca   = "otlp-ca.pem"
+      cert = "otlp.pem"
+      key  = "otlp-key.pem"
+    }
+  }
+}
