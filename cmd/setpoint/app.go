@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/setpointd/setpoint/client"
 	"github.com/setpointd/setpoint/cmd/setpoint/internal/console"
 	"github.com/setpointd/setpoint/core/near"
 )
@@ -53,6 +54,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.errOut)
+	ctx = client.WithTrace(ctx, a.env("TRACEPARENT"), a.env("TRACESTATE")) // as programs are told of which trace they are part
 	return report(a.errOut, root.ExecuteContext(ctx))
 }
 

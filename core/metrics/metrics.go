@@ -21,6 +21,7 @@ type Sources struct {
 	Sessions func() int           // agents that are connected
 	Plugins  func() []Plugin
 	Sinks    func() []Sink
+	Spans    func() *Spans // nil result: none are exported
 	Store    func() Store
 }
 
@@ -45,6 +46,14 @@ type Sink struct {
 	Delivered uint64
 	Failed    uint64
 	Failing   bool
+}
+
+// Spans are how the export of spans goes.
+type Spans struct {
+	Waiting  int
+	Exported uint64
+	Dropped  uint64
+	Failing  bool
 }
 
 // Store is how the store is.

@@ -49,6 +49,7 @@ func sources() metrics.Sources {
 		Sinks: func() []metrics.Sink {
 			return []metrics.Sink{{Name: "oncall", Open: 2, Waiting: 3, Omitted: 4, Delivered: 5, Failed: 6, Failing: true}}
 		},
+		Spans: func() *metrics.Spans { return &metrics.Spans{Waiting: 7, Exported: 8, Dropped: 9, Failing: true} },
 		Store: func() metrics.Store { return metrics.Store{Size: 4096} },
 	}
 }
@@ -95,6 +96,10 @@ func TestHowThingsAre(t *testing.T) {
 		`setpoint_notify_deliveries_total{result="delivered",sink="oncall"} 5`,
 		`setpoint_notify_deliveries_total{result="failed",sink="oncall"} 6`,
 		`setpoint_notify_failing{sink="oncall"} 1`,
+		`setpoint_telemetry_queue_length 7`,
+		`setpoint_telemetry_spans_total{result="exported"} 8`,
+		`setpoint_telemetry_spans_total{result="dropped"} 9`,
+		`setpoint_telemetry_failing 1`,
 		`setpoint_store_size_bytes 4096`,
 		`setpoint_store_full 0`,
 	} {

@@ -35,6 +35,9 @@ var (
 	sinkCauses  = describe("notify_causes", "Causes of stalls by sink: told and not ended, still to be told, or left out since too many are open.", "sink", "state")
 	sinkSent    = describe("notify_deliveries_total", "Deliveries of a sink since the server's start, by result.", "sink", "result")
 	sinkFails   = describe("notify_failing", "Whether what a sink told last has not arrived.", "sink")
+	spansWait   = describe("telemetry_queue_length", "Spans that wait to be exported.")
+	spansSent   = describe("telemetry_spans_total", "Spans since the server's start, by what became of them.", "result")
+	spansFail   = describe("telemetry_failing", "Whether the last export of spans failed.")
 	storeSize   = describe("store_size_bytes", "Size of the store on disk.")
 	storeFull   = describe("store_full", "Whether there is no space, so that nothing can change.")
 )
@@ -50,7 +53,7 @@ type scrape struct{ from Sources }
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		buildInfo, revision, queue, sessions, nodes, jobs, tasks, slots, omitted, stalls, oldest, jobStalled, pluginUp, pluginStart, pluginAsks, pluginTime,
-		sinkCauses, sinkSent, sinkFails, storeSize, storeFull,
+		sinkCauses, sinkSent, sinkFails, spansWait, spansSent, spansFail, storeSize, storeFull,
 	} {
 		to <- d
 	}
@@ -88,6 +91,12 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(sinkSent, prometheus.CounterValue, float64(x.Delivered), x.Name, "delivered")
 		to <- prometheus.MustNewConstMetric(sinkSent, prometheus.CounterValue, float64(x.Failed), x.Name, "failed")
 		gauge(sinkFails, oneIf(x.Failing), x.Name)
+	}
+	if x := s.from.Spans(); x != nil {
+		gauge(spansWait, float64(x.Waiting))
+		to <- prometheus.MustNewConstMetric(spansSent, prometheus.CounterValue, float64(x.Exported), "exported")
+		to <- prometheus.MustNewConstMetric(spansSent, prometheus.CounterValue, float64(x.Dropped), "dropped")
+		gauge(spansFail, oneIf(x.Failing))
 	}
 	disk := s.from.Store()
 	gauge(storeSize, float64(disk.Size))

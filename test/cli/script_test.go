@@ -91,7 +91,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"dev": cmdDev, "exits": cmdExits, "eventually": cmdEventually, "signal": cmdSignal, "agent": cmdAgent, "tasks": cmdTasks, "background": cmdBackground, "image": cmdImage, "ordered": cmdOrdered, "save": cmdSave, "terminal": cmdTerminal, "page": cmdPage, "plays": cmdPlays, "login": cmdLogin, "sign": cmdSign,
+			"dev": cmdDev, "exits": cmdExits, "eventually": cmdEventually, "signal": cmdSignal, "agent": cmdAgent, "tasks": cmdTasks, "background": cmdBackground, "image": cmdImage, "ordered": cmdOrdered, "save": cmdSave, "terminal": cmdTerminal, "page": cmdPage, "plays": cmdPlays, "login": cmdLogin, "sign": cmdSign, "collector": cmdCollector,
 		},
 	})
 }

@@ -14,6 +14,7 @@ func (s *Server) newMetrics() *metrics.Metrics {
 		Version: s.opts.Version, View: s.View, Queue: s.engine.Waiting, Sessions: s.dispatcher.Sessions,
 		Plugins: func() []metrics.Plugin { return measured(s.host.Status()) },
 		Sinks:   func() []metrics.Sink { return measuredSinks(s.notifier.Statuses()) },
+		Spans:   s.measuredSpans,
 		Store: func() metrics.Store {
 			out := metrics.Store{Full: s.commits.full.Load()}
 			if b, ok := s.backend.(interface{ Stats() store.Stats }); ok {

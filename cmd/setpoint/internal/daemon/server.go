@@ -26,6 +26,7 @@ import (
 	"github.com/setpointd/setpoint/core/pluginhost/runner"
 	"github.com/setpointd/setpoint/core/secret"
 	"github.com/setpointd/setpoint/core/store"
+	"github.com/setpointd/setpoint/core/trace"
 	agentv1 "github.com/setpointd/setpoint/proto/setpoint/agent/v1"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
@@ -66,6 +67,7 @@ type Server struct {
 	dashboard  *dashboard.Dashboard // nil: there is none
 	metrics    *metrics.Metrics
 	notifier   *notify.Notifier
+	tracer     *trace.Tracer // nil: no spans are exported
 
 	serving  atomic.Bool // Run was called, and commands find the server
 	ready    atomic.Bool // has been ready once
@@ -132,9 +134,10 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	if err := s.record(); err != nil {
 		return err
 	}
+	s.tracer = s.newTracer(state.ClusterID)
 	s.host = pluginhost.New(pluginhost.Config{
 		Logger: log.Named("plugin"), Launcher: s.launcher, Version: s.opts.Version, ClusterID: state.ClusterID, Engine: s.engine, Plugins: hostPlugins(cfg),
-		CheckSettings: checkSettings, Rehearse: rehearse(s.engine), AttachDir: s.dir.Attachments(),
+		CheckSettings: checkSettings, Rehearse: rehearse(s.engine), AttachDir: s.dir.Attachments(), Asked: s.asked(),
 	})
 	s.dispatcher, err = dispatch.New(dispatch.Options{
 		Engine: s.engine, Identity: api.IdentityFrom, Tokens: s.tokens, Signer: s.certs, Log: log.Named("agents"), Authority: api.AuthorityFrom, Secrets: s.secrets,
@@ -150,7 +153,7 @@ func (s *Server) assemble(state *engine.State) (err error) {
 	s.notifier = s.newNotifier()
 	s.api, err = api.New(api.Options{
 		Engine: s.engine, Plugins: plugins{s.host}, PluginOperator: operator{s.host}, Aside: s.host, Logs: s.dispatcher, Tokens: s.tokens, Signer: s.certs, Events: s.events, Log: log.Named("api"),
-		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Certificates: s.certs, Exec: s.exec, Dashboard: s.invites(), Sinks: sinks{s.notifier},
+		Authorities: authorities{s.certs, s.dispatcher}, Secrets: s.secrets, Certificates: s.certs, Exec: s.exec, Dashboard: s.invites(), Sinks: sinks{s.notifier}, Follow: s.follow(),
 		Audit: s.audit, AuditContinues: s.opts.Config.Audit.OnFailure == config.AuditContinue,
 		History: history{store.Journal{Backend: s.backend}}, Version: s.opts.Version, PID: os.Getpid(), Started: time.Now(), Ready: s.notReady, Full: s.commits.full.Load,
 	})
@@ -249,12 +252,14 @@ func (s *Server) Run(ctx context.Context) error {
 	log := s.opts.Log
 	log.Info("server starts", "version", s.opts.Version, "cluster", s.engine.View().ClusterID, "revision", uint64(s.engine.View().Revision), "address", s.Address())
 	g, ctx := errgroup.WithContext(ctx)
+	stopExport := s.exportSpans(ctx)
+	defer stopExport()
 	decide, stopDeciding := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDeciding()
 	decided := make(chan error, 1)
 	go func() {
 		decided <- s.engine.Run(decide, s.clock, s.commits, engine.Ports{
-			Committed: s.committed(), Plugins: s.host.Update, Timed: s.metrics.Timed, Swept: s.swept,
+			Committed: s.committed(), Plugins: s.host.Update, Timed: s.metrics.Timed, Traced: s.traced(), Swept: s.swept,
 		})
 	}()
 	path, agents := s.dispatcher.Handler(s.api.HandlerOptions()...)
