@@ -188,7 +188,10 @@ func (e *Engine) rollbackJob(op RollbackJob, now cluster.Time) (any, error) {
 		return nil, err
 	}
 	v := j.Earlier(op.To)
-	if v == nil {
+	switch {
+	case v == nil && op.To == 0:
+		return nil, refused("job history shows the versions that are kept", "job %s has no earlier version that runs something else than version %d", j.Name, j.Control.Version)
+	case v == nil:
 		return nil, notFound("version", fmt.Sprintf("%s@%d", j.Name, op.To), "job inspect lists the versions that are kept")
 	}
 	return e.backTo(j, v, fmt.Sprintf("rollback to version %d", v.Version), now), nil

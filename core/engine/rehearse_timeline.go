@@ -133,7 +133,7 @@ func (c *forecast) begin() {
 		c.assume("nodes stay as they are: %d silent, %d down", silent, down)
 	}
 	if underway > 0 {
-		c.assume("%d tasks wait, start or stop already; what becomes of them is included", underway)
+		c.assume("what becomes of tasks that wait, start or stop already is included: %d", underway)
 	}
 	for _, name := range c.e.pluginNames {
 		if p := c.e.plugins[name]; !p.up {

@@ -251,3 +251,23 @@ func TestCommandsForAVersion(t *testing.T) {
 		})
 	}
 }
+
+// A rollback that has nowhere to go says so in words, and not with a version that nobody named.
+func TestRollbackToNothing(t *testing.T) {
+	e := New(Config{}, NewState("test"), cluster.Time{})
+	step(e, 1, run("web", nil))
+	for _, c := range []struct {
+		to      uint64
+		kind    Kind
+		message string
+	}{
+		{0, Refused, "job web has no earlier version that runs something else than version 1"},
+		{99, NotFound, `there is no version "web@99"`},
+	} {
+		_, err := outcomeOf(t, step(e, 2, command{op: RollbackJob{Job: "web", To: c.to}}))
+		var op *OpError
+		if !errors.As(err, &op) || op.Kind != c.kind || op.Message != c.message || op.Hint == "" {
+			t.Errorf("to %d: %v", c.to, err)
+		}
+	}
+}
