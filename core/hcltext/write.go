@@ -61,9 +61,8 @@ func cut(line string, color bool) string {
 // printable returns a text, as long as it was, without what a terminal would obey or cannot show.
 func printable(text string) string {
 	out := []byte(text)
-	for i, size := 0, 0; i < len(text); i += size {
-		var r rune
-		r, size = utf8.DecodeRuneInString(text[i:])
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
 		switch {
 		case r == '\n', r == '\t':
 		case r == '\r':
@@ -71,6 +70,7 @@ func printable(text string) string {
 		case unicode.IsControl(r), r == utf8.RuneError && size == 1:
 			copy(out[i:i+size], "??")
 		}
+		i += size
 	}
 	return string(out)
 }
