@@ -34,7 +34,7 @@ func (a *app) jobRun() *cobra.Command {
 It is a job file (HCL or JSON), or a Compose file (.yml, .yaml), each of whose services becomes a job. What such a file says and jobs do not is listed with its
 lines; where what runs would behave otherwise without it, nothing is done unless that is accepted.
 
-On a terminal the command shows how far the job has come and ends when it has run for a second; elsewhere it does so only with --wait.
+On a terminal the command shows how far the job has come, and what it waits for if that lasts, and ends when it has run for a second; elsewhere it waits only with --wait.
 A job that was seen to run and fell back must run for as long as an update of it is watched (monitor).
 Exit codes: 3 if the job did not come to run in time, which is followed by what it waits for; 4 if it failed, used up its restarts or was rolled back.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
