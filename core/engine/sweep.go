@@ -117,7 +117,7 @@ func (e *Engine) beginRound(now cluster.Time) {
 	size += len(e.groups) * (len(e.byIndex)/nodesPerLook + 1)
 	looks := min(max(size/sweepFew, 1), sweepLooks)
 	s.every = max(e.cfg.Sweep/time.Duration(looks), 1)
-	s.most = min(size/looks+1, sweepMost)
+	s.most = min(size/looks+sweepFew, sweepMost) // rather too much, so that no round needs another look
 	due := s.began + e.cfg.Sweep
 	s.began = now.Engine
 	if s.round++; s.round > 1 && due > now.Engine {

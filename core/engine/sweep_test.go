@@ -14,7 +14,8 @@ import (
 func (l *large) swept() (caught []Caught, turns int) {
 	l.t.Helper()
 	l.cfg.Sweep = time.Minute
-	l.sweep.next = 0
+	l.sweep.next, l.sweep.began = 0, l.at-l.cfg.Sweep
+	began := l.at
 	for range 10_000 {
 		out := l.step()
 		if caught = append(caught, out.Swept.Caught...); len(out.Turn.Changes) > 0 {
@@ -22,6 +23,9 @@ func (l *large) swept() (caught []Caught, turns int) {
 		}
 		switch {
 		case out.Swept.Round:
+			if took := l.at - began; took > l.cfg.Sweep+time.Second {
+				l.t.Errorf("a round takes %s, want %s", took, l.cfg.Sweep)
+			}
 			return caught, turns
 		case out.More:
 		case out.Wake <= 0:
