@@ -39,6 +39,24 @@ func (e *Engine) takeAddresses(t *cluster.Task) {
 	for _, g := range t.Placement.Addresses {
 		if p, a := e.poolOf(g); p != nil {
 			p.Taken[a] = t.ID
+			e.poolShrank(p)
+		}
+	}
+}
+
+// poolShrank has the groups looked at again for which the last address that they needed was just taken: that pool is among what keeps them waiting from now on. Room
+// that is kept for slots takes addresses, too, so that with any it may have been the last.
+func (e *Engine) poolShrank(p *place.Pool) {
+	left := p.Total() - int64(len(p.Taken))
+	for _, g := range e.groups {
+		need := int64(0)
+		for _, a := range g.one().Reserve.Addresses {
+			if a.Pool == p.Name {
+				need++
+			}
+		}
+		if need > left-int64(len(e.claims)) && need <= left+1 {
+			g.dirty = true
 		}
 	}
 }

@@ -2,8 +2,9 @@ package engine
 
 import "github.com/setpointd/setpoint/sdk/cluster"
 
-// Rest says which jobs of a state are at rest: no update moves slots, each wanted slot is up or done, by tasks of which nothing is still to come, and nothing is held or waits. How the slots
-// of such a job are is in SlotCounts, without a look at any of them.
+// Rest says which jobs of a state are at rest: no update moves slots, each wanted slot is up or done, by tasks of which nothing is still to come, and nothing is held or
+// waits. How the slots of such a job are is in SlotCounts, without a look at any of them. As long as turns leave something over, slots are as they were when they were
+// last decided about.
 type Rest struct {
 	s    *State
 	away map[string]bool // jobs with tasks that ran when last heard of, on nodes that are down; nil: not looked for yet

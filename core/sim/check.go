@@ -90,7 +90,7 @@ func (w *World) checkIndexes(st *engine.State) {
 	rest := st.Rest()
 	for j := range st.Jobs() {
 		w.checkSlotCounts(st, j)
-		if rest.Of(j.Name) {
+		if !w.behind && rest.Of(j.Name) {
 			w.checkRest(st, j)
 		}
 	}

@@ -30,6 +30,7 @@ type World struct {
 	// otherwise goes on where the first ended; inputs of one moment stay together, since what the checkers know is of that moment.
 	Ahead func() bool
 
+	behind   bool          // the turn that is delivered left something to be decided
 	now      cluster.Time  // the engine's
 	real     time.Duration // the world's, in which agents and plugins live; it goes on while the daemon is away
 	away     time.Duration // the daemon is dead until then, in the world's time; 0: it runs
@@ -213,6 +214,7 @@ func (w *World) decide(in []engine.Input) engine.Output {
 
 // deliver makes a turn durable and tells of it, unless the daemon dies of that.
 func (w *World) deliver(out engine.Output) bool {
+	w.behind = out.More
 	if len(out.Turn.Changes) > 0 && !w.commit(out.Turn) {
 		return false
 	}
