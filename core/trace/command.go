@@ -32,7 +32,8 @@ type CommandSpan struct {
 // Command begins the span of a command. It returns nil for one of which there is to be none: the caller says so, or the sample ratio does.
 func (t *Tracer) Command(c Command) *CommandSpan {
 	id, parent, flags := newID(16), []byte(nil), uint32(0)
-	if from := contextOf(c.Parent, c.State); from.IsValid() {
+	from := contextOf(c.Parent, c.State)
+	if from.IsValid() {
 		if !from.IsSampled() {
 			return nil
 		}
@@ -45,7 +46,7 @@ func (t *Tracer) Command(c Command) *CommandSpan {
 	out := &CommandSpan{tracer: t, span: begin(id, parent, "setpoint.command "+c.Procedure, now, now), began: now}
 	out.span.Kind, out.span.Flags = tracepb.Span_SPAN_KIND_SERVER, out.span.GetFlags()|flags
 	if parent != nil {
-		out.span.TraceState = c.State
+		out.span.TraceState = from.TraceState().String()
 	}
 	out.about.text("setpoint.procedure", c.Procedure)
 	out.about.text("setpoint.role", c.Role)
@@ -73,10 +74,17 @@ func (s *CommandSpan) End(code string, replayed bool) {
 	s.tracer.put(s.span)
 }
 
-// contextOf reads the headers by which a caller says of which trace its call is part. What cannot be read is none.
+// maxState is how long a caller's tracestate may be, since it waits with its span (w3.org/TR/trace-context, 3.3.1.5: at least 512 characters are passed on).
+const maxState = 1024
+
+// contextOf reads the headers by which a caller says of which trace its call is part. What cannot be read is none, and a state of which that is so, or that is too
+// long, is none of its own.
 func contextOf(parent, state string) oteltrace.SpanContext {
 	if parent == "" {
 		return oteltrace.SpanContext{}
+	}
+	if len(state) > maxState {
+		state = ""
 	}
 	carrier := propagation.MapCarrier{"traceparent": parent, "tracestate": state}
 	return oteltrace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))

@@ -60,6 +60,15 @@ func TestRefusedSpansAreDropped(t *testing.T) {
 	}
 }
 
+// Spans that cannot be encoded are dropped, and do not hold up those behind them.
+func TestSpansThatCannotBeEncoded(t *testing.T) {
+	x := run(t, nil)
+	x.put(&tracepb.Span{Name: "\xff"})
+	eventually(t, "it is dropped", func() bool { return x.Status().Dropped == 1 })
+	x.some(1)
+	eventually(t, "the next is there", func() bool { return len(x.collector.Spans()) == 1 && !x.Status().Failing })
+}
+
 func TestQueueIsBounded(t *testing.T) {
 	x := New(Options{SampleRatio: 1})
 	for range queueLimit + 5 {

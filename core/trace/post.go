@@ -71,9 +71,13 @@ func (p *poster) close() {
 
 // post sends a request, and returns how many of its spans the other side did not take.
 func (p *poster) post(ctx context.Context, m *collectorpb.ExportTraceServiceRequest) (rejected int64, failed *exportError) {
+	body, err := proto.Marshal(m)
+	if err != nil {
+		return 0, &exportError{text: err.Error()} // it would fail again, and so would all that waits behind it
+	}
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	res, err := p.send(ctx, m)
+	res, err := p.send(ctx, body)
 	if err != nil {
 		p.close()
 		var of *url.Error
@@ -83,13 +87,13 @@ func (p *poster) post(ctx context.Context, m *collectorpb.ExportTraceServiceRequ
 		return 0, &exportError{text: err.Error(), again: true}
 	}
 	defer res.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // what it says besides is for people
+	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // what it says besides is for people
 	if res.StatusCode/100 != 2 {
 		p.close()
 		return 0, &exportError{text: "answered " + res.Status, again: mayWorkLater(res.StatusCode), after: retryAfter(res.Header)}
 	}
 	var answer collectorpb.ExportTraceServiceResponse
-	if strings.HasPrefix(res.Header.Get("Content-Type"), contentType) && proto.Unmarshal(body, &answer) == nil {
+	if strings.HasPrefix(res.Header.Get("Content-Type"), contentType) && proto.Unmarshal(said, &answer) == nil {
 		rejected = answer.GetPartialSuccess().GetRejectedSpans()
 	}
 	return max(rejected, 0), nil
@@ -97,11 +101,7 @@ func (p *poster) post(ctx context.Context, m *collectorpb.ExportTraceServiceRequ
 
 const contentType = "application/x-protobuf"
 
-func (p *poster) send(ctx context.Context, m *collectorpb.ExportTraceServiceRequest) (*http.Response, error) {
-	body, err := proto.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
+func (p *poster) send(ctx context.Context, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target(p.Endpoint), bytes.NewReader(body))
 	if err != nil {
 		return nil, errors.New("the address cannot be called")

@@ -182,6 +182,24 @@ func TestSampling(t *testing.T) {
 	}
 }
 
+// A caller's state is passed on if it is one, and not too long to wait with its span.
+func TestStateOfACaller(t *testing.T) {
+	x := New(Options{SampleRatio: 1})
+	for state, want := range map[string]string{
+		"":                                     "",
+		"a=b,c=d":                              "a=b,c=d",
+		"a=\xff\xfe":                           "",
+		"a=\x00":                               "",
+		"nonsense":                             "",
+		"a=b," + strings.Repeat("x", maxState): "",
+	} {
+		x.Command(Command{Procedure: "P", Parent: parent, State: state}).End("", false)
+		if s := <-x.queue; s.GetTraceState() != want || len(s.GetParentSpanId()) == 0 {
+			t.Errorf("state %.20q: passed on as %q below %x, want %q", state, s.GetTraceState(), s.GetParentSpanId(), want)
+		}
+	}
+}
+
 func TestLongTextsAreCut(t *testing.T) {
 	x := New(Options{SampleRatio: 1})
 	c := x.Command(Command{Procedure: "P", About: map[string]string{"nodes": strings.Repeat("é", 1000)}})
