@@ -177,7 +177,7 @@ const maxRequestBytes = 4 << 20
 const compressBytes = 1 << 10
 
 // HandlerOptions are what every service on the port is made with: the callers' roles are checked, errors become answers, panics of a call
-// are recovered and messages have a limit.
+// are recovered and messages have a limit, and fields in JSON that do not exist are refused.
 func (a *API) HandlerOptions() []connect.HandlerOption {
 	g := &gate{
 		log: a.opts.Log, authorities: a.opts.Authorities, auditor: a.auditor, certificates: a.opts.Certificates, streams: &a.streams, meant: a.meant,
@@ -186,12 +186,13 @@ func (a *API) HandlerOptions() []connect.HandlerOption {
 	if a.opts.Follow != nil {
 		all = slices.Insert(all, 0, connect.Interceptor(follower{a.opts.Follow}))
 	}
-	return []connect.HandlerOption{
+	return append(
+		strict(),
 		connect.WithInterceptors(all...),
 		connect.WithRecover(g.recovered),
 		connect.WithReadMaxBytes(maxRequestBytes),
 		connect.WithCompressMinBytes(compressBytes),
-	}
+	)
 }
 
 // Handler serves the API, /openapi.json, /healthz, /readyz and what is mounted besides.

@@ -294,6 +294,22 @@ func TestReadingByGet(t *testing.T) {
 	}
 }
 
+// A field that does not exist is refused, as the document says: a misspelled dry_run or if_version would otherwise be a command without it.
+func TestFieldThatDoesNotExist(t *testing.T) {
+	c := newCaller(t, 1)
+	service := "/" + apiv1connect.ApiServiceName + "/"
+	for _, contentType := range []string{"application/json", "application/json; charset=utf-8"} {
+		h := map[string]string{"Content-Type": contentType}
+		res, got := c.do(http.MethodPost, service+"SetAvailability", h, []byte(`{"nodes": ["n1"], "availability": "pause", "dryRunn": true}`))
+		if text, _ := got.(map[string]any)["message"].(string); res.StatusCode != http.StatusBadRequest || !strings.Contains(text, `unknown field "dryRunn"`) {
+			t.Errorf("%s: got %d %v", contentType, res.StatusCode, got)
+		}
+		if res, got := c.do(http.MethodPost, service+"GetNode", h, []byte(`{"node": "n1", "fields": "name"}`)); res.StatusCode != http.StatusOK {
+			t.Errorf("%s: without one it got %d %v", contentType, res.StatusCode, got)
+		}
+	}
+}
+
 func TestDocumentIsServed(t *testing.T) {
 	c := newCaller(t, 0)
 	res, got := c.do(http.MethodGet, "/openapi.json", nil, nil)
