@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/setpointd/setpoint/core/internal/texts"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
@@ -48,6 +49,16 @@ type packer struct {
 	b    []byte
 	slot string // its key, once it is known
 	node string // where its task was placed, once it is known
+
+	room *texts.Room // for what is made; nil: everything lies on its own
+}
+
+// made returns bytes as a string that is kept.
+func (p *packer) made(b []byte) string {
+	if p.room == nil {
+		return string(b)
+	}
+	return p.room.Text(b)
 }
 
 func (p *packer) uint(v uint64) { p.b = binary.AppendUvarint(p.b, v) }

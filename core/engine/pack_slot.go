@@ -77,7 +77,7 @@ func packSlot(p *packer, s *cluster.Slot) packedSlot {
 		p.text(string(s.Leaves))
 		p.text(string(s.Claim))
 	}
-	return packedSlot(p.b)
+	return packedSlot(p.made(p.b))
 }
 
 func slotFlags(s *cluster.Slot) uint16 {

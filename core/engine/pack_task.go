@@ -84,7 +84,7 @@ func packTask(p *packer, t *cluster.Task) packedTask {
 		p.time(t.Condition.Since, t.Created)
 		p.text(t.Condition.Reason)
 	}
-	return packedTask(p.b)
+	return packedTask(p.made(p.b))
 }
 
 func taskFlags(t *cluster.Task) uint16 {

@@ -3,8 +3,8 @@ package engine
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
+	"github.com/setpointd/setpoint/core/internal/texts"
 	"github.com/setpointd/setpoint/sdk/cluster"
 )
 
@@ -93,7 +93,9 @@ type loadedTask struct {
 }
 
 func (l *loadedTask) of(p *packer, t *cluster.Task) {
-	*l = loadedTask{id: cluster.TaskID(strings.Clone(string(t.ID))), packed: packTask(p, t), settled: settledAt(t)} // the id may be part of something larger
+	*l = loadedTask{packed: packTask(p, t), settled: settledAt(t)}
+	p.b = append(p.b[:0], t.ID...) // which may be part of something larger
+	l.id = cluster.TaskID(p.made(p.b))
 	if t.Placed() {
 		l.node = t.Placement.Node
 	}
@@ -104,10 +106,13 @@ type loadedSlot struct {
 	packed packedSlot
 }
 
+// loadedTogether is in how large pieces of memory what is loaded lies: the few records in each stay until all of them were replaced.
+const loadedTogether = 512
+
 // NewPreparer returns a function, for one goroutine, that does the part of Restore which needs no state. It returns what Restore takes in the record's place, and
 // keeps nothing of a task or a slot. Spent is nil, or something that it returned and that Restore has had: it may be used again.
 func NewPreparer() func(record, spent any) any {
-	var p packer
+	p := packer{room: &texts.Room{Size: loadedTogether}}
 	return func(record, spent any) any {
 		switch v := record.(type) {
 		case *cluster.Slot:
@@ -115,7 +120,9 @@ func NewPreparer() func(record, spent any) any {
 			if !ok {
 				out = new(loadedSlot)
 			}
-			out.id, out.packed = v.ID(), packSlot(&p, v)
+			out.packed = packSlot(&p, v)
+			p.b = append(append(append(p.b[:0], v.Job...), '/'), v.Key...)
+			out.id = p.made(p.b)
 			return out
 		case *cluster.Task:
 			out, ok := spent.(*loadedTask)
@@ -131,8 +138,11 @@ func NewPreparer() func(record, spent any) any {
 }
 
 func (s *State) loadSlot(id string, packed packedSlot) {
-	before, _ := s.slots.Load(id, packed)
-	s.slotCounts.change(id, before, packed)
+	if before, again := s.slots.Load(id, packed); again {
+		s.slotCounts.change(id, before, packed)
+	} else {
+		s.slotCounts.load(id, packed)
+	}
 }
 
 func (s *State) loadTask(t *loadedTask) {

@@ -44,16 +44,69 @@ func (n SlotCounts) less(m SlotCounts) SlotCounts {
 
 // slotCounts are kept so that nobody has to look at every slot to know.
 type slotCounts struct {
-	jobs *btree.Map[string, SlotCounts]
-	open *btree.Map[string, struct{}] // by JOB/KEY
-	runs *btree.Map[string, int]      // by contentKey: slots that are wanted and not done
+	jobs *btree.Map[string, *SlotCounts] // a fork has what these point to, too: only a load changes it
+	open *btree.Map[string, struct{}]    // by JOB/KEY
+	runs *btree.Map[string, *int]        // by contentKey: slots that are wanted and not done; likewise
+
+	loaded *lastLoaded // nil once the counts are anybody else's, too
+}
+
+// lastLoaded is where the slot that was loaded last was counted. The next one is nearly always of the same job and runs the same.
+type lastLoaded struct {
+	prefix  string // JOB/
+	job     *SlotCounts
+	content uint64
+	runs    *int // nil: none of the job was counted
 }
 
 func newSlotCounts() slotCounts {
-	return slotCounts{new(btree.Map[string, SlotCounts]), new(btree.Map[string, struct{}]), new(btree.Map[string, int])}
+	return slotCounts{new(btree.Map[string, *SlotCounts]), new(btree.Map[string, struct{}]), new(btree.Map[string, *int]), new(lastLoaded)}
 }
 
-func (c slotCounts) fork() slotCounts { return slotCounts{c.jobs.Copy(), c.open.Copy(), c.runs.Copy()} }
+func (c slotCounts) fork() slotCounts {
+	return slotCounts{c.jobs.Copy(), c.open.Copy(), c.runs.Copy(), nil}
+}
+
+// load counts a slot that was not there, in counts of which nobody else knows.
+func (c slotCounts) load(id string, s packedSlot) {
+	last := c.loaded
+	if last == nil || s.has(slotOdd) {
+		c.change(id, "", s)
+		return
+	}
+	if last.job == nil || !strings.HasPrefix(id, last.prefix) {
+		job := s.job(id)
+		*last = lastLoaded{prefix: job + "/", job: at(c.jobs, job)}
+	}
+	is := s.count()
+	if *last.job = last.job.plus(is); is.Open > 0 {
+		c.open.Set(id, struct{}{})
+	}
+	if content, ok := s.content(); ok {
+		if last.runs == nil || last.content != content {
+			last.content, last.runs = content, at(c.runs, contentKey(last.prefix[:len(last.prefix)-1], content))
+		}
+		*last.runs++
+	}
+}
+
+// at returns where the value at a key is, a new one if there is none.
+func at[V any](m *btree.Map[string, *V], key string) *V {
+	v, ok := m.Get(key)
+	if !ok {
+		v = new(V)
+		m.Set(key, v)
+	}
+	return v
+}
+
+// known returns the value at a key, the zero one if there is none.
+func known[V any](m *btree.Map[string, *V], key string) (v V) {
+	if at, ok := m.Get(key); ok {
+		v = *at
+	}
+	return v
+}
 
 // contentKey names what slots of a job run: a spec version.
 func contentKey(job string, content uint64) string {
@@ -62,6 +115,9 @@ func contentKey(job string, content uint64) string {
 
 // change keeps up with a slot that was before and is after; "": it did not or does not exist.
 func (c slotCounts) change(id string, before, after packedSlot) {
+	if c.loaded != nil {
+		*c.loaded = lastLoaded{} // what it points to may be replaced
+	}
 	c.changeContent(id, before, after)
 	was, is := before.count(), after.count()
 	if was == is {
@@ -78,12 +134,12 @@ func (c slotCounts) change(id string, before, after packedSlot) {
 		one = before
 	}
 	job := one.job(id)
-	n, _ := c.jobs.Get(job)
-	if n = n.plus(is).less(was); n == (SlotCounts{}) {
+	n := known(c.jobs, job).plus(is).less(was)
+	if n == (SlotCounts{}) {
 		c.jobs.Delete(job)
 		return
 	}
-	c.jobs.Set(job, n)
+	c.jobs.Set(job, &n)
 }
 
 // changeContent keeps up with what a slot runs.
@@ -95,10 +151,10 @@ func (c slotCounts) changeContent(id string, before, after packedSlot) {
 	}
 	add := func(s packedSlot, content uint64, by int) {
 		key := contentKey(s.job(id), content)
-		if n, _ := c.runs.Get(key); n+by == 0 {
+		if n := known(c.runs, key) + by; n == 0 {
 			c.runs.Delete(key)
 		} else {
-			c.runs.Set(key, n+by)
+			c.runs.Set(key, &n)
 		}
 	}
 	if counted {
@@ -176,19 +232,18 @@ func (s packedSlot) job(id string) string {
 
 // SlotCounts returns how many slots of a job there are, by how they are.
 func (s *State) SlotCounts(job string) SlotCounts {
-	n, _ := s.slotCounts.jobs.Get(job)
-	return n
+	return known(s.slotCounts.jobs, job)
 }
 
 // StaleSlots returns how many of a job's slots are wanted and not done, and are to run other than the given content.
 func (s *State) StaleSlots(job string, content uint64) int {
 	prefix, current, stale := job+"/", contentKey(job, content), 0
-	s.slotCounts.runs.Ascend(prefix, func(key string, n int) bool {
+	s.slotCounts.runs.Ascend(prefix, func(key string, n *int) bool {
 		if len(key) != len(current) || !strings.HasPrefix(key, prefix) {
 			return strings.HasPrefix(key, prefix)
 		}
 		if key != current {
-			stale += n
+			stale += *n
 		}
 		return true
 	})

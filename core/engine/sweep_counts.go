@@ -119,18 +119,18 @@ func (r *recount) countTask(t task) {
 // compare compares the sums.
 func (r *recount) compare() {
 	jobs := 0
-	r.st.slotCounts.jobs.Scan(func(job string, n SlotCounts) bool {
-		if jobs++; n != r.jobs[job] {
-			r.differs("the slots of job %s are counted as %+v, and are %+v", job, n, r.jobs[job])
+	r.st.slotCounts.jobs.Scan(func(job string, n *SlotCounts) bool {
+		if jobs++; *n != r.jobs[job] {
+			r.differs("the slots of job %s are counted as %+v, and are %+v", job, *n, r.jobs[job])
 		}
 		return true
 	})
 	if jobs != len(r.jobs) {
 		r.differs("slots of %d jobs are counted, and %d have any", jobs, len(r.jobs))
 	}
-	r.st.slotCounts.runs.Scan(func(key string, n int) bool {
-		if n != r.runs[key] {
-			r.differs("slots that run %q are counted as %d, and are %d", key, n, r.runs[key])
+	r.st.slotCounts.runs.Scan(func(key string, n *int) bool {
+		if *n != r.runs[key] {
+			r.differs("slots that run %q are counted as %d, and are %d", key, *n, r.runs[key])
 		}
 		return true
 	})

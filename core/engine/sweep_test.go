@@ -111,9 +111,9 @@ func TestTheNetCatches(t *testing.T) {
 		},
 		"slots that are counted twice": {
 			plain, func(l *large) {
-				n, _ := l.work.slotCounts.jobs.Get("big")
+				n := l.View().SlotCounts("big")
 				n.Up++
-				l.work.slotCounts.jobs.Set("big", n)
+				l.work.slotCounts.jobs.Set("big", &n)
 			},
 			MissedCount, func(l *large) bool { return l.View().SlotCounts("big") == SlotCounts{Slots: 100, Wanted: 100, Up: 100} },
 		},

@@ -29,17 +29,20 @@ var layers = []layer{
 	// Decisions.
 	{packages: []string{"core/monitor", "core/reconcile", "core/place"}, imports: []string{"sdk/cluster"}},
 
+	// What several need that has nothing to do with any of them.
+	{packages: []string{"core/internal/texts"}},
+
 	// The owner of the state.
 	{
 		packages: []string{"core/engine"},
-		imports:  []string{"core/monitor", "core/reconcile", "core/place", "sdk/cluster"},
+		imports:  []string{"core/internal/texts", "core/monitor", "core/reconcile", "core/place", "sdk/cluster"},
 	},
 
 	// Shells. None imports another.
 	{packages: []string{"core/store"}, imports: []string{"sdk/cluster", "sdk/wire", "sdk/proto/..."}},
 	{
 		packages: []string{"core/store/..."},
-		imports:  []string{"core/store/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
+		imports:  []string{"core/internal/texts", "core/store/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
 	},
 	{packages: []string{"core/cgroup"}},
 	{packages: []string{"core/near"}},

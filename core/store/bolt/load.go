@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/setpointd/setpoint/core/internal/texts"
 	"github.com/setpointd/setpoint/core/store"
 	"github.com/setpointd/setpoint/core/store/internal/history"
 )
@@ -26,6 +27,7 @@ type loader struct {
 	history  *history.Log // out: the account of the log
 	unfolded generation   // out: what is not folded
 	steps    int
+	keys     texts.Room // nobody keeps a few of them only
 }
 
 func (l *loader) load(tx *bbolt.Tx) error {
@@ -101,6 +103,7 @@ func (l *loader) batch(revision uint64, packed []byte) error {
 
 // objects gives every live record to put: the keyed ones and, over them, the unfolded ones, both in the order of keys.
 func (l *loader) objects(tx *bbolt.Tx) error {
+	l.keys.Size = 16 << 10
 	overlay := slices.Sorted(maps.Keys(l.unfolded.values))
 	var found tally
 	c := tx.Bucket(bucketObj).Cursor()
@@ -110,7 +113,7 @@ func (l *loader) objects(tx *bbolt.Tx) error {
 			return l.corrupt("obj", string(k), 0, err.Error())
 		}
 		found.add(packed)
-		key := string(k)
+		key := l.keys.Text(k)
 		for len(overlay) > 0 && overlay[0] < key {
 			if err := l.give(overlay[0], l.unfolded.values[overlay[0]]); err != nil {
 				return err
