@@ -107,14 +107,14 @@ func TestPackedIsWhatWasPacked(t *testing.T) {
 	}
 }
 
-// texts are such as stand in one record several times, or in many records.
-var texts = []string{"", "", "n1", "n2", "web", "3", "core", "ok", "gone", "new slot", "exited with code 137", "a/b", "stra\u00dfe \xff"}
+// someTexts are such as stand in one record several times, or in many records.
+var someTexts = []string{"", "", "n1", "n2", "web", "3", "core", "ok", "gone", "new slot", "exited with code 137", "a/b", "stra\u00dfe \xff"}
 
 func fillAny(r *rand.Rand, in any) {
 	f := fields{size: func() int { return max(0, r.IntN(5)-2) }, set: func(_ int, v reflect.Value) {
 		switch {
 		case v.Kind() == reflect.String:
-			v.SetString(texts[r.IntN(len(texts))])
+			v.SetString(someTexts[r.IntN(len(someTexts))])
 		case r.IntN(2) == 0:
 			leaf(v, r.Uint64()>>r.IntN(64))
 		}
