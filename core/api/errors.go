@@ -16,6 +16,9 @@ import (
 // ErrCompacted says that turns which were asked for were dropped: take the state instead.
 var ErrCompacted = errors.New("the events of that time are not kept any more")
 
+// errAhead says that turns were asked for which have not been made: take the state instead.
+var errAhead = errors.New("and may have been restored from a backup")
+
 // errSlow ends a watch whose client does not take what comes.
 var errSlow = errors.New("the watch fell too far behind")
 
@@ -96,7 +99,7 @@ func refusalOf(err error) refusal {
 			r.word = CodeInternal
 		}
 		return r
-	case errors.Is(err, ErrCompacted):
+	case errors.Is(err, ErrCompacted), errors.Is(err, errAhead):
 		return refusal{code: connect.CodeOutOfRange, word: CodeCompacted, hint: "list again, and watch from the revision that the list has"}
 	case errors.Is(err, ErrFull):
 		return refusal{code: connect.CodeResourceExhausted, word: CodeNoSpace, hint: "free space on the server's disk; a command that waited for it may be carried out then"}

@@ -22,12 +22,19 @@ type chosen struct {
 	fields fields
 }
 
+// maxFields is how many fields a request may name. What is wrong is said of each.
+const maxFields = 500
+
 // chosenFields returns what a request asks for in its field "fields", or what is wrong with that.
 func chosenFields(req connect.AnyRequest, message proto.Message) (chosen, []cluster.Problem) {
 	asked, ok := message.(interface{ GetFields() *fieldmaskpb.FieldMask })
 	method, described := req.Spec().Schema.(protoreflect.MethodDescriptor)
 	if !ok || !described || asked.GetFields() == nil {
 		return chosen{}, nil
+	}
+	paths := asked.GetFields().GetPaths()
+	if len(paths) > maxFields {
+		return chosen{}, []cluster.Problem{{Path: "fields", Summary: "Too many fields", Detail: fmt.Sprintf("There are %d; it must be at most %d. Without any all are given.", len(paths), maxFields)}}
 	}
 	c := chosen{fields: fields{}}
 	what := method.Output()
@@ -36,7 +43,7 @@ func chosenFields(req connect.AnyRequest, message proto.Message) (chosen, []clus
 		what = c.within.Message()
 	}
 	var problems []cluster.Problem
-	for _, path := range asked.GetFields().GetPaths() {
+	for _, path := range paths {
 		if problem := c.fields.add(what, path); problem != nil {
 			problems = append(problems, *problem)
 		}

@@ -311,6 +311,22 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// What is refused has to be said for each field. Of a request that names more of them than anybody has use for that is not done.
+func TestTooManyFields(t *testing.T) {
+	c, _ := real(t, t.TempDir(), 1, pki.RoleReader)
+	ask := func(n int) error {
+		_, err := c.ListNodes(t.Context(), connect.NewRequest(&apiv1.ListNodesRequest{Fields: &fieldmaskpb.FieldMask{Paths: slices.Repeat([]string{"nam"}, n)}}))
+		return err
+	}
+	if d := requireCode(t, ask(500), api.CodeInvalid); len(d.GetProblems()) != 500 {
+		t.Errorf("of 500 fields it said %d problems", len(d.GetProblems()))
+	}
+	d := requireCode(t, ask(501), api.CodeInvalid)
+	if len(d.GetProblems()) != 1 || d.GetProblems()[0].GetSummary() != "Too many fields" {
+		t.Errorf("of 501 fields it said %v", d.GetProblems())
+	}
+}
+
 // TestPagesOfEverything reads each list that may be long in pages of two, which together are the list.
 func TestPagesOfEverything(t *testing.T) {
 	c, _ := real(t, t.TempDir(), 5, pki.RoleAdmin)

@@ -40,6 +40,9 @@ func (v *service) WatchEvents(ctx context.Context, req *connect.Request[apiv1.Wa
 	if err != nil {
 		return err
 	}
+	if err := notAhead(m, state.Revision); err != nil {
+		return err
+	}
 	w := &watch{events: v.opts.Events, history: v.opts.History, send: stream.Send, match: match, cursor: max(1, cluster.Revision(m.GetFromRevision()))}
 	if m.FromRevision == nil {
 		w.cursor = w.events.recent(int(m.GetRecent()), match)
@@ -52,6 +55,15 @@ func (v *service) WatchEvents(ctx context.Context, req *connect.Request[apiv1.Wa
 		return w.run(ctx, forever)
 	}
 	return w.run(ctx, state.Revision)
+}
+
+// notAhead refuses a watch from a revision behind the next one. No list has such a one, unless the cluster was restored from a backup since; what it does until it is
+// there again would be missed.
+func notAhead(m *apiv1.WatchEventsRequest, newest cluster.Revision) error {
+	if from := m.GetFromRevision(); from > uint64(newest)+1 {
+		return fmt.Errorf("watch from revision %d: the cluster is at revision %d, %w", from, newest, errAhead)
+	}
+	return nil
 }
 
 // matcher returns what a watcher wants to see.
