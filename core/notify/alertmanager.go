@@ -8,6 +8,8 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/setpointd/setpoint/core/internal/outward"
 )
 
 // Alertmanager tells Prometheus' Alertmanagers, by their API of version 2. All of them are told, and one that hears is enough: they tell each other.
@@ -41,7 +43,7 @@ type alertmanager struct {
 func (m *alertmanager) target() string {
 	hosts := make([]string, len(m.URLs))
 	for i, u := range m.URLs {
-		hosts[i] = shown(u)
+		hosts[i] = outward.Shown(u)
 	}
 	return strings.Join(hosts, " ")
 }
@@ -60,7 +62,7 @@ func (m *alertmanager) deliver(ctx context.Context, b *batch) error {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			if err := m.caller.post(ctx, strings.TrimRight(u, "/")+"/api/v2/alerts", body, nil); err != nil {
-				failed[i] = fmt.Errorf("%s: %w", shown(u), err)
+				failed[i] = fmt.Errorf("%s: %w", outward.Shown(u), err)
 			}
 		}()
 	}

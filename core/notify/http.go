@@ -3,18 +3,16 @@ package notify
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/setpointd/setpoint/core/internal/outward"
 )
 
 // HTTP is how a sink calls somebody.
@@ -87,71 +85,19 @@ func (c *caller) post(ctx context.Context, to string, body []byte, header http.H
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	client, err := c.client()
+	client, err := outward.Files{CA: c.CA, Cert: c.Cert, Key: c.Key}.Client(&http.Transport{DialContext: c.dial, DisableKeepAlives: true})
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
 	res, err := client.Do(req)
 	if err != nil {
-		return withoutURL(err)
+		return outward.WithoutURL(err)
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 1024)) // what it says besides is for people
 	if res.StatusCode/100 != 2 {
-		return &refused{status: res.Status, body: clip(string(text), 200), after: retryAfter(res.Header)}
+		return &refused{status: res.Status, body: clip(string(text), 200), after: outward.RetryAfter(res.Header)}
 	}
 	return nil
-}
-
-func (c *caller) client() (*http.Client, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CA != "" {
-		pem, err := os.ReadFile(c.CA)
-		if err != nil {
-			return nil, err
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s has no certificate", c.CA)
-		}
-	}
-	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-		if err != nil {
-			return nil, err
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return &http.Client{
-		Transport: &http.Transport{TLSClientConfig: config, DialContext: c.dial, ForceAttemptHTTP2: true, DisableKeepAlives: true},
-		// What is signed for one is not passed on to another.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
-}
-
-// withoutURL returns an error of a client without the address.
-func withoutURL(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
-		return of.Err
-	}
-	return err
-}
-
-func retryAfter(h http.Header) time.Duration {
-	n, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || n < 0 {
-		return 0
-	}
-	return time.Duration(min(n, 3600)) * time.Second
-}
-
-// shown returns as much of an address as anybody may see.
-func shown(address string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return "an address that cannot be read"
-	}
-	return u.Scheme + "://" + u.Host
 }

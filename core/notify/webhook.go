@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/setpointd/setpoint/core/internal/outward"
 )
 
 // Webhook posts messages to an address, signed if there is a secret.
@@ -47,7 +49,7 @@ func (w *webhook) target() string {
 	if w.URLFile != "" {
 		return w.URLFile
 	}
-	return shown(w.URL)
+	return outward.Shown(w.URL)
 }
 
 func (w *webhook) deliver(ctx context.Context, b *batch) error {

@@ -9,6 +9,8 @@ import (
 	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+
+	"github.com/setpointd/setpoint/core/internal/outward"
 )
 
 // Bounds of an export.
@@ -27,7 +29,7 @@ type pace struct{ gather, retry time.Duration }
 func (t *Tracer) Run(ctx context.Context) error {
 	p := newPoster(t.opts.Export)
 	defer p.close()
-	t.opts.Log.Info("spans are exported", "endpoint", p.shown(), "sample_ratio", t.opts.SampleRatio)
+	t.opts.Log.Info("spans are exported", "endpoint", outward.Shown(p.Endpoint), "sample_ratio", t.opts.SampleRatio)
 	var batch []*tracepb.Span
 	failures := 0
 	for ctx.Err() == nil {
@@ -85,14 +87,14 @@ func (t *Tracer) export(ctx context.Context, p *poster, batch []*tracepb.Span) *
 			t.dropped.Add(uint64(len(batch)))
 		}
 		if !t.failing.Swap(true) {
-			t.opts.Log.Error("spans are not exported, see to the collector or to telemetry in the configuration", "endpoint", p.shown(), "error", err, "retried", err.again)
+			t.opts.Log.Error("spans are not exported, see to the collector or to telemetry in the configuration", "endpoint", outward.Shown(p.Endpoint), "error", err, "retried", err.again)
 		}
 	default:
 		rejected = min(rejected, int64(len(batch)))
 		t.dropped.Add(uint64(rejected))
 		t.exported.Add(uint64(int64(len(batch)) - rejected))
 		if t.failing.Swap(false) {
-			t.opts.Log.Info("spans are exported again", "endpoint", p.shown(), "dropped", t.dropped.Load())
+			t.opts.Log.Info("spans are exported again", "endpoint", outward.Shown(p.Endpoint), "dropped", t.dropped.Load())
 		}
 	}
 	return err

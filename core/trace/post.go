@@ -3,20 +3,18 @@ package trace
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	collectorpb "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/setpointd/setpoint/core/internal/outward"
 )
 
 // Export says where spans go, and how.
@@ -53,15 +51,6 @@ const clientLife = 10 * time.Minute
 
 func newPoster(e Export) *poster { return &poster{Export: e} }
 
-// shown returns as much of the address as anybody may see.
-func (p *poster) shown() string {
-	u, err := url.Parse(p.Endpoint)
-	if err != nil {
-		return "an address that cannot be read"
-	}
-	return u.Scheme + "://" + u.Host
-}
-
 func (p *poster) close() {
 	if p.client != nil {
 		p.client.CloseIdleConnections()
@@ -80,17 +69,13 @@ func (p *poster) post(ctx context.Context, m *collectorpb.ExportTraceServiceRequ
 	res, err := p.send(ctx, body)
 	if err != nil {
 		p.close()
-		var of *url.Error
-		if errors.As(err, &of) {
-			err = of.Err
-		}
-		return 0, &exportError{text: err.Error(), again: true}
+		return 0, &exportError{text: outward.WithoutURL(err).Error(), again: true}
 	}
 	defer res.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // what it says besides is for people
 	if res.StatusCode/100 != 2 {
 		p.close()
-		return 0, &exportError{text: "answered " + res.Status, again: mayWorkLater(res.StatusCode), after: retryAfter(res.Header)}
+		return 0, &exportError{text: "answered " + res.Status, again: mayWorkLater(res.StatusCode), after: outward.RetryAfter(res.Header)}
 	}
 	var answer collectorpb.ExportTraceServiceResponse
 	if strings.HasPrefix(res.Header.Get("Content-Type"), contentType) && proto.Unmarshal(said, &answer) == nil {
@@ -115,7 +100,8 @@ func (p *poster) send(ctx context.Context, body []byte) (*http.Response, error) 
 		p.close()
 	}
 	if p.client == nil {
-		if p.client, err = newClient(p.Export); err != nil {
+		files := outward.Files{CA: p.CA, Cert: p.Cert, Key: p.Key}
+		if p.client, err = files.Client(&http.Transport{MaxIdleConns: 1, IdleConnTimeout: time.Minute}); err != nil {
 			return nil, err
 		}
 		p.made = time.Now()
@@ -130,32 +116,6 @@ func target(endpoint string) string {
 		return endpoint
 	}
 	return endpoint + path
-}
-
-func newClient(e Export) (*http.Client, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if e.CA != "" {
-		pem, err := os.ReadFile(e.CA)
-		if err != nil {
-			return nil, err
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s has no certificate", e.CA)
-		}
-	}
-	if e.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
-		if err != nil {
-			return nil, err
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return &http.Client{
-		Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, MaxIdleConns: 1, IdleConnTimeout: time.Minute},
-		// What is sent along for one is not passed on to another.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
 }
 
 // maxHeadersFile is how much of a file with headers is read.
@@ -200,12 +160,4 @@ func mayWorkLater(status int) bool {
 		return true
 	}
 	return false
-}
-
-func retryAfter(h http.Header) time.Duration {
-	n, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || n < 0 {
-		return 0
-	}
-	return time.Duration(min(n, 3600)) * time.Second
 }

@@ -30,7 +30,7 @@ var layers = []layer{
 	{packages: []string{"core/monitor", "core/reconcile", "core/place"}, imports: []string{"sdk/cluster"}},
 
 	// What several need that has nothing to do with any of them.
-	{packages: []string{"core/internal/texts"}},
+	{packages: []string{"core/internal/texts", "core/internal/outward"}},
 
 	// The owner of the state.
 	{
@@ -55,9 +55,9 @@ var layers = []layer{
 		packages: []string{"core/api"},
 		imports:  []string{"core/engine", "core/pki", "core/audit", "core/near", "core/secret", "proto/...", "sdk/cluster", "sdk/wire", "sdk/proto/..."},
 	},
-	{packages: []string{"core/notify"}, imports: []string{"core/engine", "sdk/cluster"}},
+	{packages: []string{"core/notify"}, imports: []string{"core/engine", "core/internal/outward", "sdk/cluster"}},
 	{packages: []string{"core/metrics"}, imports: []string{"core/engine", "sdk/cluster"}},
-	{packages: []string{"core/trace/..."}, imports: []string{"core/engine", "sdk/cluster"}},
+	{packages: []string{"core/trace/..."}, imports: []string{"core/engine", "core/internal/outward", "sdk/cluster"}},
 	{packages: []string{"core/dashboard"}, imports: []string{"core/engine", "core/pki", "proto/...", "sdk/cluster"}},
 	{packages: []string{"core/hcltext"}, imports: []string{"sdk/cluster"}},
 	{packages: []string{"core/config"}, imports: []string{"core/hcltext", "sdk/..."}},
