@@ -154,6 +154,9 @@ func (c *forecast) next(wake time.Duration) (time.Duration, bool) {
 
 // step decides a turn, and those that follow from what plugins say to it, before any time passes.
 func (c *forecast) step(ctx context.Context, in []Input) (Output, error) {
+	if err := ctx.Err(); err != nil {
+		return Output{}, err // nobody waits for it any more
+	}
 	out := c.turn(in)
 	first := out
 	for {

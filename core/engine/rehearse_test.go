@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -149,5 +151,20 @@ func TestStallsOfStrangersEnd(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"plugin:f"}, left); diff != "" {
 		t.Errorf("stalls (-want +got):\n%s", diff)
+	}
+}
+
+// Nobody waits for what is foreseen any more, so it is not worked out, whether a plugin is asked or not.
+func TestForesightEndsWithItsContext(t *testing.T) {
+	now := cluster.Time{Engine: 1}
+	e := New(Config{}, Assemble("c1", 9, now), now)
+	got, err := e.Step([]Input{Command("ann", Foresee{})}, now).Replies[0].Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if out, err := got.(*Foresight).Try(ctx, Trying{By: "ann"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("it foresees %v, %v", out, err)
 	}
 }
