@@ -35,7 +35,7 @@ rows 'BenchmarkStalled' 'nodes=1000?$' 'nodes=10000$' 40x
 rows 'BenchmarkRolling' 'nodes=1000?$' 'nodes=10000$' 1x
 rows 'BenchmarkReports' 'nodes=1000?$' 'nodes=10000$' 20x
 rows 'BenchmarkStart' 'nodes=1000?$' 'nodes=10000$' 2x
-run ./test/turn 'BenchmarkServer//nodes=1000?$' 2x
+run ./test/turn 'BenchmarkServer//nodes=1000?$' 2x 1
 run ./test/turn 'BenchmarkServer//nodes=10000$' 2x 1
 run ./test/turn 'BenchmarkTrace' 1x
 run ./test/cli 'BenchmarkDev' 5x 1
@@ -50,7 +50,7 @@ memory=$(awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo)
 # Benchmarks
 
 Written by \`make bench\` on $(date -u +%Y-%m-%d): $(nproc) cores of $cpu, $memory, Linux $(uname -r), $(go version | cut -d ' ' -f 3), at
-commit $(git rev-parse --short HEAD). BENCH_COUNT was $count: so often each was run, whole sizes once; ± is what benchstat says.
+commit $(git rev-parse --short HEAD). BENCH_COUNT was $count: so often each was run, whole sizes and whole programs once; ± is what benchstat says.
 
 What Setpoint is to reach on a machine of two cores, and what it reached; of several runs the median:
 
