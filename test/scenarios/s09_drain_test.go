@@ -64,8 +64,9 @@ func Test09ADrainWithinLimits(t *testing.T) {
 			return true, nil
 		default:
 		}
-		looked := time.Now()
-		switch d := c.Node("n1").Drain; {
+		d := c.Node("n1").Drain
+		told := time.Now() // what it says was so by then
+		switch {
 		case d == nil:
 		case d.State == "draining":
 			if text := c.Must("node", "ls").Stdout; d.Left > most || d.Left == 0 || !drainedAt.IsZero() || !strings.Contains(text, "left)") && !strings.Contains(text, "drained") {
@@ -73,7 +74,7 @@ func Test09ADrainWithinLimits(t *testing.T) {
 			}
 			most = d.Left
 		case d.State == "drained" && drainedAt.IsZero():
-			drainedAt = looked
+			drainedAt = told
 		}
 		return false, c.Node("n1").Drain
 	})
