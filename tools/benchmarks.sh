@@ -34,7 +34,7 @@ rows 'BenchmarkLabel' 'nodes=1000?$' 'nodes=10000$' 200x
 rows 'BenchmarkStalled' 'nodes=1000?$' 'nodes=10000$' 40x
 rows 'BenchmarkRolling' 'nodes=1000?$' 'nodes=10000$' 1x
 rows 'BenchmarkReports' 'nodes=1000?$' 'nodes=10000$' 20x
-rows 'BenchmarkStart' 'nodes=1000?$' 'nodes=10000$' 2x
+rows 'BenchmarkStart' 'nodes=1000?$' 'nodes=10000$' 5x
 run ./test/turn 'BenchmarkServer//nodes=1000?$' 2x 1
 run ./test/turn 'BenchmarkServer//nodes=10000$' 2x 1
 run ./test/turn 'BenchmarkTrace' 1x
