@@ -46,7 +46,10 @@ func TestJobAtRestIsCountedWithoutItsSlots(t *testing.T) {
 		{"stale", job("web", 1), []any{
 			with(upSlot("web", "1"), func(s *cluster.Slot) { s.Version, s.SpecVersion = 1, 1 }),
 			with(running("web/1/3", "a"), func(t *cluster.Task) { t.JobVersion, t.SpecVersion = 1, 1 }),
-		}, true},
+		}, false},
+		{"an update was cancelled", with(job("web", 1), func(j *cluster.Job) { j.Update.State = cluster.UpdateCancelled }), []any{
+			upSlot("web", "1"), with(running("web/1/3", "a"), func(t *cluster.Task) { t.JobVersion, t.SpecVersion = 1, 1 }),
+		}, false},
 		{"empty", job("web", 0), nil, true},
 		{"one not up", job("web", 2), []any{upSlot("web", "1"), slot("web", "2"), running("web/1/3", "a"), task("web/2/3")}, false},
 		{"one unhealthy", job("web", 1), []any{upSlot("web", "1"), with(running("web/1/3", "a"), func(t *cluster.Task) { t.Observed.Healthy = false })}, false},

@@ -172,7 +172,6 @@ func countsAtRest(s *engine.State, j *cluster.Job) *apiv1.JobCounts {
 	n := s.SlotCounts(j.Name)
 	return &apiv1.JobCounts{
 		Wanted: int64(n.Wanted), Up: int64(n.Up), Done: int64(n.Done), Failed: int64(n.Failed), Running: int64(n.Up), Eligible: int64(n.WantedLimited),
-		Stale: int64(s.StaleSlots(j.Name, j.Control.SpecVersion)),
 	}
 }
 
